@@ -1,0 +1,54 @@
+# The main commands of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+# Tools that are built from their source live beside the testbed's binaries.
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kantor/tools
+DENY_VERSION := 0.20.2
+DENY := $(TOOLS)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: assets ## Real clusters, the operator and a sample, step by step
+	@$(CARGO) build --quiet --bin kantor
+	@$(CARGO) run --quiet --package kantor-testbed -- demo $(DEMO)
+
+.PHONY: test
+test: assets ## All tests, on real clusters
+	$(CARGO) test --workspace --locked
+
+.PHONY: lint
+lint: ## Format, clippy, dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(MAKE) --no-print-directory deny
+
+.PHONY: deny
+deny: $(DENY) ## Licences, sources and duplicates of the dependencies
+	$(DENY) --log-level error check bans licenses sources
+
+$(DENY):
+	@echo "building cargo-deny $(DENY_VERSION), once"
+	$(CARGO) install cargo-deny --quiet --locked --version $(DENY_VERSION) --root $(TOOLS)/cargo-deny-$(DENY_VERSION)
+
+.PHONY: generate
+generate: ## Write crds/, its copies and docs/reference
+	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated
+
+.PHONY: bench
+bench: ## Measure (comes with the controllers)
+	@echo "nothing to measure yet: the figures are those of the controllers, which are not there yet" >&2; exit 1
+
+.PHONY: assets
+assets: ## Build the Kubernetes binaries of the testbed, once (about 12 minutes)
+	@$(CARGO) build --quiet --package kantor-testbed
+	@$(CARGO) run --quiet --package kantor-testbed -- assets
+
+.PHONY: clean
+clean: ## Remove what was built here; the testbed's binaries stay in the cache
+	$(CARGO) clean

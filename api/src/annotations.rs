@@ -1,0 +1,28 @@
+//! Annotation keys.
+
+use crate::vocabulary::vocabulary;
+
+vocabulary! {
+    /// Name of the object for people.
+    DISPLAY_NAME = "openchoreo.dev/display-name";
+    /// What the object is for, for people.
+    DESCRIPTION = "openchoreo.dev/description";
+    /// Hash of what Kantor last wanted the object to be. Together with the live fields it tells that there is
+    /// nothing to do.
+    INTENT_HASH = "openchoreo.dev/intent-hash";
+    /// `"true"` stops all writes for the object until it is removed; the status says so.
+    PAUSED = "openchoreo.dev/paused";
+    /// `Orphan` lets the object be deleted without cleaning up its data plane; an Event lists what stays behind.
+    DELETION_POLICY = "openchoreo.dev/deletion-policy";
+    /// `"true"` allows the object to take over objects that exist already and belong to nobody else it knows.
+    ADOPT = "openchoreo.dev/adopt";
+    /// `"true"` allows objects whose immutable fields changed to be deleted and made anew.
+    REPLACE = "openchoreo.dev/replace";
+    /// Repository, without tag, of the images of a Component whose artifacts name only a tag.
+    IMAGE_REPOSITORY = "openchoreo.dev/image-repository";
+    /// On a HostnameClaim: `<namespace>/<name>` of the Endpoint of the same organization that shall get the host.
+    TRANSFER_TO = "openchoreo.dev/transfer-to";
+}
+
+/// Value of [`DELETION_POLICY`] that lets an object go without cleaning up.
+pub const DELETION_POLICY_ORPHAN: &str = "Orphan";

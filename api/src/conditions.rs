@@ -1,0 +1,219 @@
+//! Condition types and reasons, and the rules for setting a condition.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Condition types.
+pub mod types {
+    use crate::vocabulary::vocabulary;
+
+    vocabulary! {
+        /// The object is in the state that its spec asks for, as seen on the clusters.
+        READY = "Ready";
+        /// Work is in progress; `Ready` will change by itself.
+        RECONCILING = "Reconciling";
+        /// Nothing will change until somebody changes something; the message says what.
+        STALLED = "Stalled";
+        /// Deployment: artifact, image and configuration were found.
+        ARTIFACT_RESOLVED = "ArtifactResolved";
+        /// DataPlane, Project: the object was accepted. Kept for compatibility; look at `Ready`.
+        CREATED = "Created";
+        /// DeploymentTrack, DeployableArtifact, DeploymentPipeline: the object was accepted. Kept for
+        /// compatibility; look at `Ready`.
+        AVAILABLE = "Available";
+        /// The object is being deleted and its clean-up is under way.
+        FINALIZING = "Finalizing";
+        /// Organization: the organization is being deleted.
+        DELETING = "Deleting";
+        /// DataPlane: its API server answers.
+        CONNECTED = "Connected";
+        /// Release: all objects were accepted by the data plane.
+        APPLIED = "Applied";
+        /// Release: all objects are healthy.
+        HEALTHY = "Healthy";
+    }
+}
+
+/// Reasons of conditions.
+pub mod reasons {
+    use crate::vocabulary::vocabulary;
+
+    vocabulary! {
+        /// Organization: its namespace exists and carries the right labels.
+        NAMESPACE_CREATED = "NamespaceCreated";
+        /// Organization: a namespace of this name exists and belongs to someone else (the message says to whom).
+        /// Rename the organization or give the namespace up.
+        NAMESPACE_CONFLICT = "NamespaceConflict";
+        /// Organization: its namespace is being deleted. It is made anew when it has gone.
+        NAMESPACE_TERMINATING = "NamespaceTerminating";
+        /// Organization: the API server refused the namespace; the message is its answer.
+        NAMESPACE_REFUSED = "NamespaceRefused";
+        /// Organization: it is being deleted and waits for its namespace to go.
+        ORGANIZATION_FINALIZING = "OrganizationFinalizing";
+        /// DataPlane: accepted.
+        DATA_PLANE_CREATED = "DataPlaneCreated";
+        /// DataPlane: it is being deleted. (The spelling is part of the API.)
+        DATA_PLANE_FINALIZING = "DataplaneFinalizing";
+        /// Project: accepted.
+        PROJECT_CREATED = "ProjectCreated";
+        /// Project: it is being deleted.
+        PROJECT_FINALIZING = "ProjectFinalizing";
+        /// DeploymentTrack: accepted.
+        DEPLOYMENT_TRACK_AVAILABLE = "DeploymentTrackAvailable";
+        /// DeploymentTrack: it is being deleted.
+        DEPLOYMENT_TRACK_FINALIZING = "DeploymentTrackFinalizing";
+        /// DeployableArtifact: accepted.
+        DEPLOYABLE_ARTIFACT_AVAILABLE = "DeployableArtifactAvailable";
+        /// DeployableArtifact: it is being deleted.
+        DEPLOYABLE_ARTIFACT_FINALIZING = "DeployableArtifactFinalizing";
+        /// DeploymentPipeline: accepted.
+        DEPLOYMENT_PIPELINE_AVAILABLE = "DeploymentPipelineAvailable";
+        /// Environment: its data plane exists.
+        ENVIRONMENT_READY = "EnvironmentReady";
+        /// Environment: it is being deleted.
+        ENVIRONMENT_FINALIZING = "EnvironmentFinalizing";
+        /// Deployment: artifact, image and configuration were found.
+        ARTIFACT_RESOLVED = "ArtifactResolvedSuccessfully";
+        /// Deployment: there is no DeployableArtifact of that name in this deployment track.
+        ARTIFACT_NOT_FOUND = "ArtifactNotFound";
+        /// Deployment: the artifact names a Build that does not exist.
+        ARTIFACT_BUILD_NOT_FOUND = "ArtifactBuildNotFound";
+        /// Deployment: the workload is available at the current generation.
+        DEPLOYMENT_READY = "DeploymentReady";
+        /// Deployment: work is in progress.
+        DEPLOYMENT_PROGRESSING = "DeploymentProgressing";
+        /// Deployment: it is being deleted.
+        DEPLOYMENT_FINALIZING = "DeploymentFinalizing";
+        /// Endpoint: its routes are accepted and its back-end has endpoints.
+        ENDPOINT_READY = "EndpointReady";
+        /// Release: it is being deleted and its objects are being removed.
+        CLEANUP_IN_PROGRESS = "CleanupInProgress";
+        /// Release: removing its objects failed; the message says why. It is tried again.
+        CLEANUP_FAILED = "CleanupFailed";
+        /// The data plane does not answer; the message says since when. `Ready` is `Unknown` meanwhile.
+        DATA_PLANE_UNREACHABLE = "DataPlaneUnreachable";
+    }
+}
+
+/// Status values of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It cannot be told at the moment.
+    Unknown,
+}
+
+impl Status {
+    /// The value as it stands in the object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for Status {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// What a condition says, without when it came to say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// One of [`types`].
+    pub type_: &'static str,
+    /// Whether it holds.
+    pub status: Status,
+    /// One of [`reasons`].
+    pub reason: &'static str,
+    /// For people: what is the matter, and what to do next.
+    pub message: String,
+}
+
+impl Statement {
+    /// A statement of the given type.
+    pub fn new(
+        type_: &'static str,
+        status: Status,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { type_, status, reason, message: message.into() }
+    }
+}
+
+/// Puts `statement` into `conditions`. The transition time changes only when the status does, so that an
+/// unchanged statement leaves the list as it is.
+pub fn set(conditions: &mut Vec<Condition>, statement: Statement, generation: Option<i64>, now: &Time) {
+    let Statement { type_, status, reason, message } = statement;
+    let since = conditions
+        .iter()
+        .find(|c| c.type_ == type_ && c.status == status.as_str())
+        .map_or_else(|| now.clone(), |c| c.last_transition_time.clone());
+    let condition = Condition {
+        last_transition_time: since,
+        message,
+        observed_generation: generation,
+        reason: reason.to_owned(),
+        status: status.as_str().to_owned(),
+        type_: type_.to_owned(),
+    };
+    match conditions.iter_mut().find(|c| c.type_ == type_) {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// The condition of the given type.
+pub fn get<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|c| c.type_ == type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    fn ready(status: Status, message: &str) -> Statement {
+        Statement::new(types::READY, status, reasons::NAMESPACE_CREATED, message)
+    }
+
+    #[test]
+    fn transition_time_changes_only_with_the_status() {
+        let mut list = vec![];
+        set(&mut list, ready(Status::False, "a"), Some(1), &at(10));
+        set(&mut list, ready(Status::False, "b"), Some(2), &at(20));
+        assert_eq!((list[0].last_transition_time.clone(), list[0].message.as_str()), (at(10), "b"));
+        assert_eq!(list[0].observed_generation, Some(2));
+        set(&mut list, ready(Status::True, "b"), Some(2), &at(30));
+        assert_eq!(list[0].last_transition_time, at(30));
+        assert_eq!(list.len(), 1);
+    }
+
+    #[test]
+    fn an_unchanged_statement_leaves_the_list_as_it_is() {
+        let mut list = vec![];
+        set(&mut list, ready(Status::True, "a"), Some(1), &at(10));
+        let before = list.clone();
+        set(&mut list, ready(Status::True, "a"), Some(1), &at(99));
+        assert_eq!(list, before);
+    }
+
+    #[test]
+    fn other_conditions_are_left_alone() {
+        let mut list = vec![];
+        set(&mut list, ready(Status::True, "a"), Some(1), &at(10));
+        let stalled = Statement::new(types::STALLED, Status::False, reasons::NAMESPACE_CREATED, "");
+        set(&mut list, stalled, Some(1), &at(20));
+        assert_eq!(get(&list, types::READY).unwrap().last_transition_time, at(10));
+        assert_eq!(list.len(), 2);
+    }
+}

@@ -1,0 +1,259 @@
+//! `DataPlane`: a cluster that runs workloads.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{common::SecretText, rules, unset::none_if_default};
+
+/// A Kubernetes cluster that runs workloads, and how to reach it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "openchoreo.dev",
+    version = "v1alpha1",
+    kind = "DataPlane",
+    doc = "A Kubernetes cluster that runs workloads, and how to reach it.",
+    namespaced,
+    status = "DataPlaneStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    shortname = "dp",
+    shortname = "dps",
+    printcolumn(
+        name = "Connected",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Connected')].status"
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.serverVersion")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DataPlaneSpec {
+    /// How to reach the cluster.
+    pub kubernetes_cluster: KubernetesCluster,
+    /// Where the images of workloads come from.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub registry: Option<Registry>,
+    /// Under which hosts endpoints are exposed. Needed as soon as an Endpoint is.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub gateway: Option<PlaneGateway>,
+    /// Vault that holds the secret values of configuration groups.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub vault: Option<Vault>,
+    /// Kept for compatibility; not read.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub observer: Option<Observer>,
+}
+
+/// How to reach a cluster: exactly one of a kubeconfig Secret, an address with credentials, or the cluster that
+/// Kantor itself runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(
+        "[has(self.secretRef), has(self.server) && self.server != '', has(self.inCluster)].filter(set, set).size() == 1"
+    ).message("set exactly one of secretRef, server (with tls and auth) and inCluster"),
+    validation = Rule::new("!has(self.server) || self.server == '' || (has(self.tls) && has(self.auth))")
+        .message("server needs tls and auth"),
+    validation = Rule::new("(has(self.server) && self.server != '') || (!has(self.tls) && !has(self.auth))")
+        .message("tls and auth go with server only"),
+)]
+pub struct KubernetesCluster {
+    /// A Secret, in the same namespace, that holds a kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<KubeconfigSecret>,
+    /// Address of the API server, `https://…`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 2048))]
+    #[x_kube(validation = rules::https_url_if_set())]
+    pub server: Option<String>,
+    /// How the API server proves who it is. Goes with `server`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClusterTls>,
+    /// How Kantor proves who it is. Goes with `server`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<ClusterAuth>,
+    /// The cluster that Kantor runs in, with the operator's own ServiceAccount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_cluster: Option<InCluster>,
+}
+
+/// A Secret that holds a kubeconfig.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeconfigSecret {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Key in it. Without one, `kubeconfig` is tried first, then `value`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 253))]
+    pub key: Option<String>,
+}
+
+/// The cluster that Kantor runs in: nothing to set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InCluster {}
+
+/// How an API server proves who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterTls {
+    /// Certificate authority, PEM in base64. In a Secret it is the key `ca.crt`, PEM. Empty: the authorities of
+    /// the operating system.
+    pub ca: ValueFrom,
+}
+
+/// How Kantor proves who it is. With both, the certificate is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.mtls) || has(self.bearerToken)").message("set mtls or bearerToken"))]
+pub struct ClusterAuth {
+    /// With a client certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtls: Option<ClientCertificate>,
+    /// With a token, as it is (not in base64). In a Secret it is the key `token`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new(VALUE_PRESENT).message("bearerToken needs a secretRef or a value"))]
+    pub bearer_token: Option<ValueFrom>,
+}
+
+/// A client certificate and its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientCertificate {
+    /// The certificate, PEM in base64. In a Secret it is the key `tls.crt`, PEM.
+    #[x_kube(validation = Rule::new(VALUE_PRESENT).message("clientCert needs a secretRef or a value"))]
+    pub client_cert: ValueFrom,
+    /// Its private key, PEM in base64. In a Secret it is the key `tls.key`, PEM.
+    #[x_kube(validation = Rule::new(VALUE_PRESENT).message("clientKey needs a secretRef or a value"))]
+    pub client_key: ValueFrom,
+}
+
+const VALUE_PRESENT: &str =
+    "(has(self.secretRef) && self.secretRef != '') || (has(self.value) && self.value != '')";
+
+/// A value, inline or from a Secret of the same namespace. With both, the Secret is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ValueFrom {
+    /// Name of a Secret of the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 253))]
+    pub secret_ref: Option<String>,
+    /// The value itself. Prefer a Secret: everyone who may read the DataPlane reads this.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 65536))]
+    pub value: Option<SecretText>,
+}
+
+/// Where the images of workloads come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Registry {
+    /// Goes in front of images that name no registry.
+    pub prefix: String,
+    /// Name of a Secret, in the namespace of the workload, with which images are pulled.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub secret_ref: Option<String>,
+}
+
+/// Under which hosts, and through which gateways, endpoints are exposed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaneGateway {
+    /// Host of public endpoints; the environment's `dnsPrefix` goes in front of it.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = rules::hostname())]
+    pub public_virtual_host: String,
+    /// Host of endpoints for the organization; the environment's `dnsPrefix` goes in front of it.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = rules::hostname())]
+    pub organization_virtual_host: String,
+    /// Domain of web applications; without one, the operator's default.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::hostname_if_set())]
+    pub web_application_domain: Option<String>,
+    /// Name of the Gateway for public endpoints; without one, `gateway-external`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 253))]
+    pub public_gateway: Option<String>,
+    /// Name of the Gateway for endpoints of the organization; without one, `gateway-internal`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 253))]
+    pub organization_gateway: Option<String>,
+    /// Namespace of both Gateways; without one, the operator's default.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// The vault of a data plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Vault {
+    /// Address of the vault as seen from the data plane, `http://…` or `https://…`.
+    #[schemars(length(max = 2048))]
+    #[x_kube(validation = rules::http_url())]
+    pub address: String,
+    /// Role with which secrets are read.
+    #[schemars(length(min = 1))]
+    pub role_name: String,
+}
+
+/// An observer service. Not used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Observer {
+    /// Address of the service.
+    pub url: String,
+    /// How to log in.
+    pub authentication: ObserverAuthentication,
+}
+
+/// How to log in to an observer service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObserverAuthentication {
+    /// With a user name and a password.
+    pub basic_auth: ObserverBasicAuth,
+}
+
+/// A user name and a password.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObserverBasicAuth {
+    /// User name.
+    pub username: String,
+    /// Password.
+    pub password: SecretText,
+}
+
+/// What Kantor knows of a data plane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DataPlaneStatus {
+    /// Generation of the object that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// State of the data plane: `Ready`, `Connected`, `Created`, and `Finalizing` while it is being deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Identity of the cluster: the UID of its namespace `kube-system`.
+    #[serde(rename = "clusterUID", skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<String>,
+    /// Version of the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_version: Option<String>,
+    /// When the API server last answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_contact_time: Option<Time>,
+    /// When the credentials expire, if they say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials_expire_time: Option<Time>,
+    /// Optional parts that the cluster has, for example `gateway-api` or `cilium`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+}

@@ -1,0 +1,4 @@
+//! The subcommands of `kantor`.
+
+pub mod controller;
+pub mod crds;

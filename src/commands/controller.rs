@@ -1,0 +1,173 @@
+//! `kantor controller`: the operator.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::events::{Recorder, Reporter},
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    VERSION,
+    apply::Writer,
+    controllers::{self, Context},
+    metrics::Metrics,
+    server::{self, Health},
+    world::World,
+};
+
+/// Run the operator against the control plane.
+#[derive(Args, Debug)]
+pub struct ControllerArgs {
+    /// Kubeconfig of the control plane. Without one: the ServiceAccount of the pod, else $KUBECONFIG or
+    /// ~/.kube/config.
+    #[arg(long, env = "KANTOR_KUBECONFIG", value_name = "FILE", help_heading = "Control plane")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; its current one if not set.
+    #[arg(
+        long,
+        env = "KANTOR_CONTEXT",
+        value_name = "NAME",
+        help_heading = "Control plane",
+        requires = "kubeconfig"
+    )]
+    context: Option<String>,
+    /// Longest time that one write to the control plane may take, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_WRITE_TIMEOUT",
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(1..=600),
+        help_heading = "Control plane"
+    )]
+    write_timeout: u64,
+    /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
+    #[arg(
+        long,
+        env = "KANTOR_LISTEN",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8081",
+        help_heading = "Observability"
+    )]
+    listen: SocketAddr,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
+    #[arg(long, env = "KANTOR_LOG", value_name = "FILTER", default_value = "info", value_parser = parse_filter, help_heading = "Observability")]
+    log: String,
+    /// How it is logged.
+    #[arg(long, env = "KANTOR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = "Observability")]
+    log_format: LogFormat,
+}
+
+/// Forms of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+fn parse_filter(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Runs the operator until it is asked to end.
+pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
+    start_log(&args);
+    info!(version = VERSION, "kantor starts");
+    let config = control_plane_config(&args).await?;
+    info!(control_plane = %config.cluster_url, "control plane");
+    let client =
+        Client::try_from(config).context("cannot make a client of the control plane's configuration")?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
+    info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
+
+    let stop = stop_on_signal()?;
+    // The server outlives the work: probes are answered until the last write has ended.
+    let served = CancellationToken::new();
+    let (work, background) = (TaskTracker::new(), TaskTracker::new());
+    let (world, wakes) = World::start(&client, &background, &served);
+    let metrics = Metrics::default();
+    let health = Health { sync: world.sync.clone(), stop: stop.clone() };
+    background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
+
+    let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
+    let context = Arc::new(Context {
+        world,
+        writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
+        events: Recorder::new(client, reporter),
+        metrics,
+    });
+    controllers::start(&context, wakes, &work, &stop);
+    work.close();
+    work.wait().await;
+
+    served.cancel();
+    background.close();
+    background.wait().await;
+    info!("kantor ends");
+    Ok(())
+}
+
+fn start_log(args: &ControllerArgs) {
+    let filter = EnvFilter::new(&args.log);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}
+
+async fn control_plane_config(args: &ControllerArgs) -> anyhow::Result<Config> {
+    let mut config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+            Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .with_context(|| format!("cannot use the kubeconfig {}", path.display()))?
+        }
+        None => Config::infer()
+            .await
+            .context("found no control plane: run in a pod, or name a kubeconfig with --kubeconfig")?,
+    };
+    config.connect_timeout = Some(Duration::from_secs(5));
+    Ok(config)
+}
+
+/// A token that the first SIGTERM or SIGINT cancels; the second ends the process at once.
+fn stop_on_signal() -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if stopping.is_cancelled() {
+                warn!("second signal: ending at once");
+                std::process::exit(130);
+            }
+            info!("asked to end: finishing the work in flight");
+            stopping.cancel();
+        }
+    });
+    Ok(stop)
+}

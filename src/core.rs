@@ -1,0 +1,3 @@
+//! Decisions: pure functions over plain data. No client, no clock, no environment, nothing to await.
+
+pub mod organization;

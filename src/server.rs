@@ -1,0 +1,5 @@
+//! Probes and metrics over HTTP.
+
+mod routes;
+
+pub use routes::{Health, serve};

@@ -1,0 +1,5 @@
+//! The shipped binary on real clusters.
+
+mod organization;
+mod process;
+mod support;

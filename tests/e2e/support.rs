@@ -1,0 +1,120 @@
+//! A control plane with the custom resources, and the operator behind a proxy that sees each of its requests.
+
+use std::{fmt::Debug, path::Path, time::Duration};
+
+use kantor_testbed::{
+    Cluster, Operator,
+    proxy::Proxy,
+    wait::{self, Seen},
+};
+use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// How long anything may take. It only passes when something is broken.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The operator on its control plane.
+pub struct Stage {
+    // The operator ends before what it talks to.
+    pub operator: Operator,
+    pub proxy: Proxy,
+    pub control_plane: Cluster,
+    pub client: Client,
+}
+
+impl Stage {
+    /// A control plane with the custom resources and an operator that is ready.
+    pub async fn start() -> Self {
+        let control_plane = control_plane().await;
+        control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
+        let stage = Self::on(control_plane).await;
+        stage.operator.ready().await.unwrap();
+        stage
+    }
+
+    /// An operator on a control plane as it is.
+    pub async fn on(control_plane: Cluster) -> Self {
+        let client = control_plane.client();
+        let proxy = Proxy::start(&control_plane).unwrap();
+        let operator = operator(&control_plane, &proxy).await;
+        Self { operator, proxy, control_plane, client }
+    }
+
+    /// Kills the operator and starts another one.
+    pub async fn restart_operator(&mut self) {
+        self.operator.kill().unwrap();
+        self.operator.ended().await.unwrap();
+        self.operator = operator(&self.control_plane, &self.proxy).await;
+        self.operator.ready().await.unwrap();
+    }
+
+    pub async fn create<K: TestObject>(&self, object: &K) -> K {
+        let api: Api<K> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), object).await.unwrap()
+    }
+
+    /// Waits until `seen` holds for the object of that name, or for its absence.
+    pub async fn until<K: TestObject, T>(
+        &self,
+        what: &str,
+        name: &str,
+        seen: impl Fn(Option<&K>) -> Option<T>,
+    ) -> T {
+        let api: Api<K> = Api::all(self.client.clone());
+        wait::until(what, PATIENCE, || async {
+            let object = api.get_opt(name).await?;
+            Ok(seen(object.as_ref()).map_or_else(|| Seen::NotYet(format!("{object:#?}")), Seen::Done))
+        })
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log()))
+    }
+
+    pub async fn until_gone<K: TestObject>(&self, name: &str) {
+        let what = format!("{name} is gone");
+        self.until::<K, ()>(&what, name, |object| object.is_none().then_some(())).await;
+    }
+
+    /// Waits until the operator has nothing more to do.
+    pub async fn until_quiet(&self) {
+        self.proxy.await_quiet(Duration::from_secs(1), PATIENCE).await.unwrap();
+    }
+}
+
+/// What the tests ask of a kind.
+pub trait TestObject: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
+
+impl<K> TestObject for K where K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
+
+/// A control plane with the controllers of Kubernetes: namespaces are really deleted.
+pub async fn control_plane() -> Cluster {
+    Cluster::builder().name("control-plane").controllers(true).start().await.unwrap()
+}
+
+async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
+    let kubeconfig = control_plane.kubeconfig().at(proxy.url(), proxy.ca_pem());
+    Operator::start(
+        Path::new(env!("CARGO_BIN_EXE_kantor")),
+        &kubeconfig,
+        ["--log=debug,kube=info,hyper=info,tower=info"],
+    )
+    .await
+    .unwrap()
+}
+
+/// Status, reason and message of a condition, as text.
+pub fn condition<K: TestObject>(object: &K, type_: &str) -> Option<(String, String, String)> {
+    let value = serde_json::to_value(object).unwrap();
+    let conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.into_iter().find(|c| c["type"] == type_)?;
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    Some((text("status"), text("reason"), text("message")))
+}
+
+/// Whether the condition `Ready` is true, for the object as it now is.
+pub fn is_ready<K: TestObject>(object: &K) -> bool {
+    let value = serde_json::to_value(object).unwrap();
+    value["status"]["observedGeneration"].as_i64() == object.meta().generation
+        && condition(object, "Ready").is_some_and(|(status, ..)| status == "True")
+        && object.meta().deletion_timestamp.is_none()
+        && !object.finalizers().is_empty()
+}

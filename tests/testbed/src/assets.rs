@@ -1,0 +1,107 @@
+//! What clusters are made of: the Kubernetes binaries, and the CRDs and kwok stages that Go modules carry.
+//!
+//! Each binary is looked for in `KUBEBUILDER_ASSETS` (the envtest convention), then in the cache
+//! (`${XDG_CACHE_HOME:-$HOME/.cache}/kantor`), else built there from its Go module, once.
+
+mod build;
+mod bundles;
+mod cache;
+mod go;
+mod progress;
+
+use std::{
+    env,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+pub use bundles::CrdBundle;
+pub(crate) use bundles::kwok_stages;
+
+/// The Kubernetes version that clusters run.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";
+
+/// A program that the testbed runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary {
+    /// The store of an API server.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// Deployments, `ServiceAccount` tokens, garbage collection and so on.
+    KubeControllerManager,
+    /// Gives pods their nodes.
+    KubeScheduler,
+    /// The command line client, for people.
+    Kubectl,
+    /// Plays the kubelet: pods become ready without containers.
+    Kwok,
+}
+
+impl Binary {
+    /// All of them, in the order in which they are built.
+    pub const ALL: [Self; 6] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Kubectl,
+        Self::Kwok,
+    ];
+
+    /// The name of its file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+            Self::Kwok => "kwok",
+        }
+    }
+
+    /// The path of this binary, after building it where necessary. Blocks.
+    pub fn path(self) -> Result<PathBuf> {
+        provide(&[self])?.pop().context("one binary asked for, none provided")
+    }
+
+    fn found(self) -> Result<Option<PathBuf>> {
+        let in_assets = env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(self.name()));
+        Ok(in_assets.into_iter().chain([build::folder()?.join(self.name())]).find(|path| is_program(path)))
+    }
+}
+
+/// The paths of the given binaries, after building those that are nowhere. Blocks; tells its progress on stderr.
+pub fn provide(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
+    if binaries.iter().map(|binary| binary.found()).collect::<Result<Vec<_>>>()?.iter().any(Option::is_none) {
+        build::build_missing(binaries)?;
+    }
+    let path = |binary: &Binary| {
+        binary.found()?.with_context(|| format!("{} vanished from the cache: start again", binary.name()))
+    };
+    binaries.iter().map(path).collect()
+}
+
+/// Makes all binaries, CRD bundles and stages available and returns a folder that holds all binaries. Blocks.
+pub fn provide_all() -> Result<PathBuf> {
+    let paths = provide(&Binary::ALL)?;
+    for bundle in CrdBundle::ALL {
+        bundle.files()?;
+    }
+    kwok_stages()?;
+    if let Some(folder) = common_folder(&paths) {
+        return Ok(folder);
+    }
+    cache::folder_of_links(&paths)
+}
+
+fn common_folder(paths: &[PathBuf]) -> Option<PathBuf> {
+    let first = paths.first()?.parent()?;
+    paths.iter().all(|path| path.parent() == Some(first)).then(|| first.to_owned())
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

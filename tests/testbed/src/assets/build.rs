@@ -1,0 +1,128 @@
+//! Building the binaries from pinned Go modules.
+
+use std::{
+    env::consts::{ARCH, OS},
+    fs,
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{
+    Binary, KUBERNETES_VERSION,
+    cache::{self, PARTIAL},
+    go, is_program,
+    progress::say,
+};
+use crate::folder::Folder;
+
+/// A Go module of ours that pins a program and all it is made of.
+struct Pin {
+    go_mod: &'static str,
+    go_sum: &'static str,
+}
+
+const ETCD: Pin = Pin {
+    go_mod: include_str!("../../assets/etcd/go.mod"),
+    go_sum: include_str!("../../assets/etcd/go.sum"),
+};
+const KUBE: Pin = Pin {
+    go_mod: include_str!("../../assets/kube/go.mod"),
+    go_sum: include_str!("../../assets/kube/go.sum"),
+};
+const KWOK: Pin = Pin {
+    go_mod: include_str!("../../assets/kwok/go.mod"),
+    go_sum: include_str!("../../assets/kwok/go.sum"),
+};
+
+impl Binary {
+    const fn pin(self) -> &'static Pin {
+        match self {
+            Self::Etcd => &ETCD,
+            Self::Kwok => &KWOK,
+            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler | Self::Kubectl => &KUBE,
+        }
+    }
+
+    fn package(self) -> String {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
+            Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok".to_owned(),
+            kube => format!("k8s.io/kubernetes/cmd/{}", kube.name()),
+        }
+    }
+
+    fn linker_flags(self) -> String {
+        match self {
+            Self::Etcd | Self::Kwok => "-s -w".to_owned(),
+            // Without these, the API server calls itself v0.0.0 and clients refuse to guess what it can do.
+            _ => {
+                const VERSION: &str = "k8s.io/component-base/version";
+                let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+                let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+                format!(
+                    "-s -w -X {VERSION}.gitVersion={KUBERNETES_VERSION} -X {VERSION}.gitMajor={major} -X {VERSION}.gitMinor={minor}"
+                )
+            }
+        }
+    }
+}
+
+/// Where this build of the binaries lives: another pin, flag or machine type is another folder.
+pub(super) fn folder() -> Result<PathBuf> {
+    let flags: Vec<_> = Binary::ALL.iter().map(|binary| binary.linker_flags()).collect();
+    let pins = [&ETCD, &KUBE, &KWOK].into_iter().flat_map(|pin| [pin.go_mod, pin.go_sum]);
+    let parts = pins.chain(flags.iter().map(String::as_str)).chain([OS, ARCH]);
+    Ok(cache::root()?.join("kube").join(format!("{KUBERNETES_VERSION}-{}", cache::fingerprint(parts))))
+}
+
+/// Builds those of the binaries that are nowhere, one process at a time.
+pub(super) fn build_missing(binaries: &[Binary]) -> Result<()> {
+    let _writer = cache::Writer::of(&folder()?)?;
+    // While we waited for the folder, its former writer may have built what we need.
+    let mut missing = Vec::new();
+    for binary in binaries {
+        if binary.found()?.is_none() {
+            missing.push(*binary);
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter().map(|binary| binary.name()).collect();
+    say(&format!("building {} into {}", names.join(", "), folder()?.display()));
+    say("the first build takes about 12 minutes, once; set KUBEBUILDER_ASSETS to use binaries that you have");
+    for (done, binary) in missing.iter().enumerate() {
+        build(*binary, done + 1, missing.len())?;
+    }
+    Ok(())
+}
+
+fn build(binary: Binary, number: usize, total: usize) -> Result<()> {
+    let source = Folder::temporary("build")?;
+    fs::write(source.path().join("go.mod"), binary.pin().go_mod)?;
+    fs::write(source.path().join("go.sum"), binary.pin().go_sum)?;
+    go::check(source.path())?;
+
+    let folder = folder()?;
+    let partial = folder.join(format!("{PARTIAL}{}", binary.name()));
+    let mut command = go::command(source.path());
+    command
+        .args([
+            "build",
+            "-mod=readonly",
+            "-buildvcs=false",
+            "-trimpath",
+            "-ldflags",
+            &binary.linker_flags(),
+            "-o",
+        ])
+        .arg(&partial)
+        .arg(binary.package());
+    go::run(&command, format!("build {} ({number} of {total})", binary.name()))
+        .with_context(|| format!("cannot build {}", binary.name()))?;
+    ensure!(is_program(&partial), "Go built {} but wrote no program", binary.name());
+    // Readers look for the final name only, and a rename shows all of the file or none of it.
+    fs::rename(&partial, folder.join(binary.name()))
+        .with_context(|| format!("move {} in place", binary.name()))
+}

@@ -1,0 +1,31 @@
+//! Breaking a cluster on purpose, and healing it.
+
+use anyhow::Result;
+use rustix::process::Signal;
+
+use super::{Cluster, builder};
+use crate::assets::Binary;
+
+impl Cluster {
+    /// Stops the API server in its tracks: connections are accepted by the system, and nothing answers.
+    pub fn pause(&self) -> Result<()> {
+        self.components.signal(Binary::KubeApiserver, Signal::STOP)
+    }
+
+    /// Lets a paused API server go on.
+    pub fn resume(&self) -> Result<()> {
+        self.components.signal(Binary::KubeApiserver, Signal::CONT)
+    }
+
+    /// Kills the API server: connections are refused. The data stays.
+    pub fn kill_apiserver(&self) {
+        self.components.stop(Binary::KubeApiserver);
+    }
+
+    /// Starts the API server again at the same address, after killing one that runs, and waits until it is ready.
+    pub async fn restart_apiserver(&self) -> Result<()> {
+        self.kill_apiserver();
+        self.components.start(Binary::KubeApiserver, &self.files)?;
+        builder::ready(&self.components, &self.client()).await
+    }
+}

@@ -1,0 +1,141 @@
+//! `kantor-testbed demo`: the whole story, on real clusters, told step by step.
+
+use std::{
+    io::{IsTerminal, Write, stdout},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use kantor_testbed::{
+    CrdBundle, Fleet, Operator,
+    assets::{self, Binary},
+    fleet::FleetSize,
+    operator,
+    session::Session,
+};
+
+use crate::commands::asked_to_end;
+
+/// What the demo may be told.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// The folder for the kubeconfigs
+    #[arg(long, default_value = ".kantor")]
+    dir: PathBuf,
+    /// The folder of the project, with crds/ and config/
+    #[arg(long, default_value = ".")]
+    project: PathBuf,
+    /// Leave everything running at the end, until Ctrl-C (the default on a terminal)
+    #[arg(long, conflicts_with = "exit")]
+    keep: bool,
+    /// End everything at the end (the default elsewhere)
+    #[arg(long)]
+    exit: bool,
+}
+
+pub(crate) async fn run(demo: Demo) -> Result<ExitCode> {
+    tokio::select! {
+        told = tell(&demo) => told.map(|()| ExitCode::SUCCESS),
+        () = asked_to_end() => {
+            say("ended; nothing is left");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn tell(demo: &Demo) -> Result<()> {
+    let started = Instant::now();
+    let program = operator::beside_this_program()?;
+
+    step("Real clusters: a control plane and two data planes");
+    say("each is etcd and kube-apiserver; the data planes also have controllers, a scheduler and kwok nodes");
+    let size = FleetSize { planes: 2, nodes: 2, crds: CrdBundle::ALL.to_vec() };
+    let mut session = Session::begin(&demo.dir, &size.names(), false)?;
+    let fleet = Fleet::start(&size, &|line| say(line)).await?;
+    session.ready(&fleet)?;
+    let control_plane = &fleet.control_plane;
+    let kubectl = Kubectl {
+        program: assets::provide(&[Binary::Kubectl])?.swap_remove(0),
+        kubeconfig: demo.dir.join("control-plane.kubeconfig"),
+    };
+
+    step("The custom resources: kantor crds | kubectl apply --server-side -f -");
+    let crds = control_plane.apply_dir(demo.project.join("crds")).await?;
+    say(&format!("{} kinds of openchoreo.dev/v1alpha1 installed", crds.len()));
+
+    step("The operator: kantor controller --kubeconfig control-plane.kubeconfig");
+    let operator = Operator::start(&program, &control_plane.kubeconfig(), [] as [&str; 0]).await?;
+    operator.ready().await?;
+    say(&format!("ready; http://{}/readyz, /livez, /metrics", operator.address()));
+
+    step("A tenant: kubectl apply -f config/samples/00-organization.yaml");
+    let sample = demo.project.join("config/samples/00-organization.yaml");
+    kubectl.run(&["apply", "-f", &sample.to_string_lossy()])?;
+    kubectl.run(&["wait", "--for=condition=Ready", "organization/acme", "--timeout=60s"])?;
+    kubectl.run(&["get", "organizations"])?;
+    kubectl.run(&["get", "namespace", "acme", "--show-labels"])?;
+
+    step(&format!("Done in {:.0} s. What to try next, in another terminal", started.elapsed().as_secs_f32()));
+    next(&kubectl, &fleet, &demo.dir);
+    let keep = demo.keep || (!demo.exit && stdout().is_terminal());
+    if keep {
+        say("everything stays up until Ctrl-C");
+        std::future::pending::<()>().await;
+    }
+    say("ending everything (keep it with DEMO=--keep)");
+    Ok(())
+}
+
+fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path) {
+    let this = kubectl.shown();
+    say(&format!("{this} explain dataplane.spec.kubernetesCluster    # every field is documented"));
+    say(&format!("{this} label namespace acme openchoreo.dev/organization=evil --overwrite    # is put back at once"));
+    say(&format!("{this} get events -A    # what the operator did"));
+    say(&format!("{this} delete organization acme    # takes its namespace along"));
+    for plane in &fleet.planes {
+        let kubeconfig = folder.join(format!("{}.kubeconfig", plane.name()));
+        say(&format!("{} --kubeconfig {} get nodes", kubectl.program.display(), kubeconfig.display()));
+    }
+}
+
+/// kubectl on the control plane.
+struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Kubectl {
+    fn shown(&self) -> String {
+        format!("{} --kubeconfig {}", self.program.display(), self.kubeconfig.display())
+    }
+
+    /// Shows the command and what it prints.
+    fn run(&self, arguments: &[&str]) -> Result<()> {
+        say(&format!("$ kubectl {}", arguments.join(" ")));
+        let output = Command::new(&self.program)
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .context("run kubectl")?;
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            say(line);
+        }
+        if !output.status.success() {
+            bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+}
+
+fn step(title: &str) {
+    let _ = writeln!(stdout(), "\n== {title}");
+}
+
+fn say(line: &str) {
+    let _ = writeln!(stdout(), "   {line}");
+}

@@ -1,0 +1,29 @@
+//! Real Kubernetes clusters as child processes, for Kantor's tests and its demo.
+//!
+//! ```text
+//! assets   the binaries and CRDs that clusters are made of: found, or built once from Go modules
+//! keeper   ends what we started when we die, however we die
+//! Cluster  etcd + kube-apiserver, on request with controllers, a scheduler and kwok nodes
+//! Fleet    one control plane and some data planes
+//! ```
+
+pub mod apply;
+pub mod assets;
+pub mod certificates;
+pub mod cluster;
+pub mod fleet;
+mod folder;
+mod keeper;
+pub mod kubeconfig;
+mod process;
+pub mod operator;
+pub mod proxy;
+pub mod session;
+pub mod snapshot;
+pub mod wait;
+
+pub use assets::CrdBundle;
+pub use cluster::{Cluster, ClusterBuilder, ServiceAccountAccess};
+pub use fleet::Fleet;
+pub use kubeconfig::{Auth, KubeconfigSpec};
+pub use operator::Operator;
