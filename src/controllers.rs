@@ -1,18 +1,26 @@
 //! One controller per kind. A reconcile reads as a table of contents: what it does is in [`crate::core`], how it is
 //! written in [`crate::apply`].
 
+mod book;
+mod data_plane;
+mod environment;
+mod hierarchy;
+mod member;
 mod organization;
+mod remote;
 mod retry;
 mod run;
 
 use std::sync::Arc;
 
-use kube::runtime::events::Recorder;
+use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use self::book::PlaneBook;
 use crate::{
     apply::Writer,
     metrics::Metrics,
+    planes::{AddressPolicy, Planes},
     world::{Wakes, World},
 };
 
@@ -20,8 +28,16 @@ use crate::{
 pub struct Context {
     /// The control plane's objects.
     pub world: World,
+    /// For the one kind of read that the world does not answer: the values of Secrets.
+    pub client: Client,
     /// Writes to the control plane.
     pub writer: Writer,
+    /// The data planes.
+    pub planes: Planes,
+    /// Addresses that data planes may have.
+    pub addresses: AddressPolicy,
+    /// What was last read of the data planes' Secrets.
+    pub book: PlaneBook,
     /// Tells users what happened.
     pub events: Recorder,
     /// Counts.
@@ -30,5 +46,25 @@ pub struct Context {
 
 /// Starts all controllers on `tasks`. They end, after the reconciles in flight, with `stop`.
 pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &CancellationToken) {
-    tasks.spawn(organization::run(context.clone(), wakes.organizations, stop.clone()));
+    macro_rules! start {
+        ($name:literal, $kinds:ident, $reconcile:path) => {
+            tasks.spawn(run::run(
+                $name,
+                context.world.stores.$kinds.clone(),
+                wakes.$kinds,
+                context.clone(),
+                stop.clone(),
+                $reconcile,
+            ));
+        };
+    }
+    tasks.spawn(remote::run(context.clone(), stop.clone()));
+    start!("organization", organizations, organization::reconcile);
+    start!("data-plane", data_planes, data_plane::reconcile);
+    start!("environment", environments, member::reconcile);
+    start!("project", projects, member::reconcile);
+    start!("deployment-pipeline", deployment_pipelines, member::reconcile);
+    start!("component", components, member::reconcile);
+    start!("deployment-track", deployment_tracks, member::reconcile);
+    start!("deployable-artifact", deployable_artifacts, member::reconcile);
 }

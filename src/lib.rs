@@ -2,13 +2,14 @@
 //!
 //! A change takes one road: a watch event enters the [`world`], which wakes the [`controllers`] of the objects
 //! that depend on it; they let [`core`] decide, in pure code, and [`apply`] write. Imports go one way along it:
-//! `kantor_api` ← `core` ← {`apply`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it.
+//! `kantor_api` ← `core` ← {`apply`, `planes`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it.
 
 pub mod apply;
 pub mod commands;
 pub mod controllers;
 pub mod core;
 pub mod metrics;
+pub mod planes;
 pub mod server;
 pub mod world;
 

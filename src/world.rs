@@ -1,67 +1,167 @@
 //! Everything Kantor knows of the control plane: one watch per kind, its store, and who is to be woken by a change.
 
 mod follow;
+mod index;
 mod sync;
+mod wake;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kantor_api::Organization;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+};
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kantor_api::{
+    Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
+    DeploymentTrack, Endpoint, Environment, Organization, Project, Release,
+};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     core::PartialObjectMeta,
     runtime::reflector::{ObjectRef, Store},
 };
-use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::sync::{KindState, SyncBoard};
+use self::{follow::Followed, index::Index, wake::Wakers};
+pub use self::{
+    sync::{KindState, SyncBoard},
+    wake::Wakes,
+};
+use crate::core::hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError};
 
-/// The stores of the control plane's objects.
+/// The control plane's objects. Cheap to clone.
 #[derive(Clone)]
 pub struct World {
-    /// All Organizations.
-    pub organizations: Store<Organization>,
-    /// Metadata of all namespaces.
-    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// The stores, one per kind.
+    pub stores: Stores,
     /// How far the watches are.
     pub sync: SyncBoard,
+    index: Arc<RwLock<Index>>,
+    wakers: Wakers,
 }
 
-/// Who is to be woken: a stream per controller.
-pub struct Wakes {
-    /// Organizations whose state may have changed.
-    pub organizations: mpsc::UnboundedReceiver<ObjectRef<Organization>>,
+/// One store per kind.
+#[derive(Clone)]
+#[expect(missing_docs, reason = "the kinds of the API, by their names")]
+pub struct Stores {
+    pub organizations: Store<Organization>,
+    pub data_planes: Store<DataPlane>,
+    pub environments: Store<Environment>,
+    pub deployment_pipelines: Store<DeploymentPipeline>,
+    pub projects: Store<Project>,
+    pub components: Store<Component>,
+    pub deployment_tracks: Store<DeploymentTrack>,
+    pub builds: Store<Build>,
+    pub configuration_groups: Store<ConfigurationGroup>,
+    pub deployable_artifacts: Store<DeployableArtifact>,
+    pub deployments: Store<Deployment>,
+    pub endpoints: Store<Endpoint>,
+    pub releases: Store<Release>,
+    /// Metadata only.
+    pub namespaces: Store<PartialObjectMeta<Namespace>>,
+    /// Metadata only, without annotations: their values are read one by one where they are needed.
+    pub secrets: Store<PartialObjectMeta<Secret>>,
 }
 
 impl World {
     /// Starts one watch per kind on `tasks`. They end with `stop`.
     pub fn start(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) -> (Self, Wakes) {
-        let sync = SyncBoard::default();
-        let (wake_organization, organizations_woken) = mpsc::unbounded_channel();
-
-        let wake = wake_organization.clone();
-        let organizations = follow::start(
-            Api::<Organization>::all(client.clone()),
-            &sync,
-            tasks,
-            stop,
-            move |organization| {
-                wake.send(organization.clone()).ok();
-            },
-        );
-        let namespaces = follow::start(
-            Api::<PartialObjectMeta<Namespace>>::all(client.clone()),
-            &sync,
-            tasks,
-            stop,
-            // An organization's namespace has its name.
-            move |namespace| drop(wake_organization.send(ObjectRef::new(&namespace.name))),
-        );
-
-        (Self { organizations, namespaces, sync }, Wakes { organizations: organizations_woken })
+        let (wakers, wakes) = wake::channels();
+        let start = Start { client, tasks, stop, sync: SyncBoard::default(), index: Arc::default(), wakers };
+        let stores = Stores {
+            organizations: start.follow(Kind::Organization),
+            data_planes: start.follow(Kind::DataPlane),
+            environments: start.follow(Kind::Environment),
+            deployment_pipelines: start.follow(Kind::DeploymentPipeline),
+            projects: start.follow(Kind::Project),
+            components: start.follow(Kind::Component),
+            deployment_tracks: start.follow(Kind::DeploymentTrack),
+            builds: start.follow(Kind::Build),
+            configuration_groups: start.follow(Kind::ConfigurationGroup),
+            deployable_artifacts: start.follow(Kind::DeployableArtifact),
+            deployments: start.follow(Kind::Deployment),
+            endpoints: start.follow(Kind::Endpoint),
+            releases: start.follow(Kind::Release),
+            namespaces: start.follow(Kind::Namespace),
+            secrets: start.follow(Kind::Secret),
+        };
+        (Self { stores, sync: start.sync, index: start.index, wakers: start.wakers }, wakes)
     }
 
     /// Metadata of the namespace `name`.
-    pub fn namespace(&self, name: &str) -> Option<std::sync::Arc<PartialObjectMeta<Namespace>>> {
-        self.namespaces.get(&ObjectRef::new(name)).filter(|ns| ns.name_any() == name)
+    pub fn namespace(&self, name: &str) -> Option<Arc<PartialObjectMeta<Namespace>>> {
+        self.stores.namespaces.get(&ObjectRef::new(name))
+    }
+
+    /// The object of `kind` that `object` refers to.
+    pub fn resolve(&self, object: &impl Described, kind: Kind) -> Result<Id, ResolveError> {
+        hierarchy::resolve(&*self.read(), &object.facts(), kind)
+    }
+
+    /// The first of the objects of `kinds` that `object` refers to and that was not found.
+    pub fn unresolved(&self, object: &impl Described, kinds: &[Kind]) -> Option<ResolveError> {
+        hierarchy::unresolved(&*self.read(), &object.facts(), kinds)
+    }
+
+    /// The objects of `kind` that refer to `object`.
+    pub fn children(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
+        hierarchy::children(&*self.read(), &object.facts(), kind)
+    }
+
+    /// Why what is known of `kind` may be out of date, if it may be. Nothing is to be taken for gone then.
+    pub fn behind(&self, kind: Kind) -> Option<String> {
+        let name = sync::name_of(&kind.resource());
+        self.sync.behind(&name).map(|why| format!("{name} cannot be followed: {why}"))
+    }
+
+    /// What is known of an object.
+    pub fn facts(&self, id: &Id) -> Option<Facts> {
+        self.read().facts(id).cloned()
+    }
+
+    /// Wakes `id` and those that depend on it: something outside the control plane has changed for them.
+    pub fn wake_concerned(&self, id: &Id) {
+        let woken = self.read().concerned(id);
+        self.wakers.wake(&woken);
+    }
+
+    /// Wakes the object that `need` is about.
+    pub fn wake(&self, need: &Need) {
+        if let Ok(id) = hierarchy::find(&*self.read(), need) {
+            self.wakers.wake(&BTreeSet::from([id]));
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the watches of all kinds are started with.
+struct Start<'a> {
+    client: &'a Client,
+    tasks: &'a TaskTracker,
+    stop: &'a CancellationToken,
+    sync: SyncBoard,
+    index: Arc<RwLock<Index>>,
+    wakers: Wakers,
+}
+
+impl Start<'_> {
+    fn follow<K: Followed + Described>(&self, kind: Kind) -> Store<K> {
+        let (index, wakers) = (self.index.clone(), self.wakers.clone());
+        let changed = move |key: &ObjectRef<K>, object: Option<&K>| {
+            let woken = {
+                let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+                match object {
+                    Some(object) => index.put(object.facts()),
+                    None => {
+                        index.remove(&Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name))
+                    }
+                }
+            };
+            wakers.wake(&woken);
+        };
+        follow::start(Api::all(self.client.clone()), &self.sync, self.tasks, self.stop, changed)
     }
 }

@@ -44,7 +44,7 @@ impl JsonSchema for SecretText {
 }
 
 /// A data plane as it was when it was recorded: it is found again even when the object has gone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaneRecord {
     /// Namespace of the DataPlane.

@@ -49,10 +49,46 @@ pub mod reasons {
         NAMESPACE_REFUSED = "NamespaceRefused";
         /// Organization: it is being deleted and waits for its namespace to go.
         ORGANIZATION_FINALIZING = "OrganizationFinalizing";
+        /// Something that the object refers to does not exist; the message names it. The object goes on by itself
+        /// when it appears.
+        REFERENCE_NOT_FOUND = "ReferenceNotFound";
+        /// Two objects have the logical name that the object refers to; the message names them. Give each its own
+        /// label `openchoreo.dev/name`.
+        REFERENCE_AMBIGUOUS = "ReferenceAmbiguous";
+        /// A label that names a parent is missing; the message says which.
+        LABEL_MISSING = "LabelMissing";
+        /// The annotation `openchoreo.dev/paused` stops all writes for the object.
+        PAUSED = "Paused";
+        /// Event: the object was let go, and what the message names stays on a data plane, because the data plane is no
+        /// longer registered or the annotation `openchoreo.dev/deletion-policy` asks for it.
+        LEFT_BEHIND = "LeftBehind";
+        /// The object is being deleted and others still use it; the message names them. Delete them, or point them
+        /// elsewhere.
+        IN_USE = "InUse";
         /// DataPlane: accepted.
         DATA_PLANE_CREATED = "DataPlaneCreated";
         /// DataPlane: it is being deleted. (The spelling is part of the API.)
         DATA_PLANE_FINALIZING = "DataplaneFinalizing";
+        /// DataPlane: its API server answers and Kantor may use it.
+        DATA_PLANE_CONNECTED = "DataPlaneConnected";
+        /// DataPlane: the first connection is under way.
+        DATA_PLANE_CONNECTING = "DataPlaneConnecting";
+        /// DataPlane: a Secret, or a key of it, that the spec names does not exist.
+        SECRET_NOT_FOUND = "SecretNotFound";
+        /// DataPlane: the kubeconfig or the credentials are refused; the message names the field and what to use instead.
+        KUBECONFIG_REFUSED = "KubeconfigRefused";
+        /// DataPlane: its API server does not accept the credentials. Renew them in the Secret.
+        CREDENTIALS_REJECTED = "CredentialsRejected";
+        /// DataPlane: the credentials do not allow what Kantor needs; the message says what.
+        PERMISSION_DENIED = "PermissionDenied";
+        /// DataPlane: the certificate of its API server could not be verified.
+        TLS_FAILED = "TlsFailed";
+        /// DataPlane: another cluster answers than before. If that is right, make a new DataPlane for it.
+        CLUSTER_CHANGED = "ClusterChanged";
+        /// Component: its project exists.
+        COMPONENT_READY = "ComponentReady";
+        /// Component: it is being deleted.
+        COMPONENT_FINALIZING = "ComponentFinalizing";
         /// Project: accepted.
         PROJECT_CREATED = "ProjectCreated";
         /// Project: it is being deleted.
@@ -93,6 +129,42 @@ pub mod reasons {
         DATA_PLANE_UNREACHABLE = "DataPlaneUnreachable";
     }
 }
+
+/// A kind with conditions.
+pub trait Conditioned {
+    /// Its conditions.
+    fn conditions(&self) -> &[Condition];
+    /// Generation that they are about.
+    fn observed_generation(&self) -> Option<i64>;
+}
+
+macro_rules! conditioned {
+    ($($kind:ident),+) => {
+        $(impl Conditioned for crate::$kind {
+            fn conditions(&self) -> &[Condition] {
+                self.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
+            }
+
+            fn observed_generation(&self) -> Option<i64> {
+                self.status.as_ref().and_then(|status| status.observed_generation)
+            }
+        })+
+    };
+}
+
+conditioned!(
+    Organization,
+    DataPlane,
+    Environment,
+    DeploymentPipeline,
+    Project,
+    Component,
+    DeploymentTrack,
+    DeployableArtifact,
+    Deployment,
+    Endpoint,
+    Release
+);
 
 /// Status values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

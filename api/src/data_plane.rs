@@ -247,7 +247,7 @@ pub struct DataPlaneStatus {
     /// Version of the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
-    /// When the API server last answered.
+    /// When the API server last answered before it stopped; while it answers, since when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
     /// When the credentials expire, if they say so.

@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{rules, unset::none_if_default};
+use crate::{common::PlaneRecord, rules, unset::none_if_default};
 
 /// A stage such as development or production. Its workloads run on one data plane.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,8 +77,23 @@ pub struct EnvironmentStatus {
     /// Generation of the object that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// State of the environment: `Ready`.
+    /// State of the environment: `Ready`, and `Finalizing` while it is being deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// Namespaces of the environment's projects on data planes. They are deleted with the project or the environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<NamespaceRecord>,
+}
+
+/// A namespace on a data plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceRecord {
+    /// Data plane that it is on.
+    pub data_plane: PlaneRecord,
+    /// Its name.
+    pub name: String,
+    /// Logical name of the project that it is for.
+    pub project: String,
 }

@@ -107,8 +107,8 @@ pub(crate) fn cron() -> Rule {
         "[0-5]?[0-9]",
         "([01]?[0-9]|2[0-3])",
         "(0?[1-9]|[12][0-9]|3[01])",
-        "(0?[1-9]|1[0-2]|[A-Za-z]{3})",
-        "(0?[0-6]|[A-Za-z]{3})",
+        "(0?[1-9]|1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))",
+        "(0?[0-6]|(?i:sun|mon|tue|wed|thu|fri|sat))",
     ];
     let fields = fields.map(|value| {
         let range = format!("([*?]|{value}(-{value})?)(/[1-9][0-9]*)?");

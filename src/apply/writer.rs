@@ -52,14 +52,20 @@ impl Writer {
     }
 
     /// Deletes an object if it still is the one with `uid`. One that has gone is a success.
-    pub async fn delete<K: Object>(&self, object: &K, uid: Option<String>) -> Result<(), WriteError> {
+    pub async fn delete(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        uid: Option<String>,
+    ) -> Result<(), WriteError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid, resource_version: None }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let gone = self.call(self.api(object).delete(&object.name_any(), &params)).await?;
-        match gone {
+        let api = self.dynamic(resource, Some(namespace).filter(|namespace| !namespace.is_empty()));
+        match self.call(api.delete(name, &params)).await? {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             other => other.map(drop).map_err(WriteError::of),
         }
@@ -118,12 +124,15 @@ impl Writer {
             .map(drop)
     }
 
-    /// By way of the dynamic API there is one path for both scopes: the object itself knows its namespace.
     fn api<K: Object>(&self, object: &K) -> Api<DynamicObject> {
-        let resource = ApiResource::erase::<K>(&());
-        match object.meta().namespace.as_deref() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
+        self.dynamic(&ApiResource::erase::<K>(&()), object.meta().namespace.as_deref())
+    }
+
+    /// By way of the dynamic API there is one path for both scopes.
+    fn dynamic(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
         }
     }
 

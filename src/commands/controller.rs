@@ -20,8 +20,9 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     VERSION,
     apply::Writer,
-    controllers::{self, Context},
+    controllers::{self, Context, PlaneBook},
     metrics::Metrics,
+    planes::{AddressPolicy, PlaneOptions, Planes},
     server::{self, Health},
     world::World,
 };
@@ -52,6 +53,9 @@ pub struct ControllerArgs {
         help_heading = "Control plane"
     )]
     write_timeout: u64,
+    /// Allow data planes whose API server is on this machine (127.0.0.0/8, ::1).
+    #[arg(long, env = "KANTOR_ALLOW_LOOPBACK_PLANES", help_heading = "Data planes")]
+    allow_loopback_planes: bool,
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(
         long,
@@ -89,7 +93,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
     let client =
-        Client::try_from(config).context("cannot make a client of the control plane's configuration")?;
+        Client::try_from(config.clone()).context("cannot make a client of the control plane's configuration")?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
@@ -104,9 +108,16 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let health = Health { sync: world.sync.clone(), stop: stop.clone() };
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
 
+    let addresses = AddressPolicy { allow_loopback: args.allow_loopback_planes };
+    let options = PlaneOptions { addresses, ..PlaneOptions::default() };
+    let planes = Planes::new(options, Some(config), &background, &served);
     let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let context = Arc::new(Context {
         world,
+        client: client.clone(),
+        planes,
+        addresses,
+        book: PlaneBook::default(),
         writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
         events: Recorder::new(client, reporter),
         metrics,

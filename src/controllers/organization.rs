@@ -1,46 +1,35 @@
-//! Organizations: each gets a namespace of its own name, and takes it along when it is deleted.
+//! Organizations: each gets a namespace of its own name. Deleted, it takes along what belongs to it, in order, and then the
+//! namespace.
 
 use std::sync::Arc;
 
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
-use kantor_api::{
-    Organization,
-    conditions::{self, types},
-    finalizers,
-};
-use kube::{
-    Resource, ResourceExt,
-    runtime::{
-        controller::Action,
-        events::{Event, EventType},
-        reflector::ObjectRef,
-    },
-};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kantor_api::{Organization, finalizers};
+use kube::{ResourceExt, runtime::controller::Action};
+use tracing::info;
 
-use super::{Context, run};
+use super::{Context, member};
 use crate::{
     apply::WriteError,
-    core::organization::{
-        CleanupStep, NamespaceStep, Progress, cleanup_step, disowned_namespace, namespace_step, status,
+    core::{
+        hierarchy::Kind,
+        lifecycle::{self, DeletionStep},
+        organization::{
+            CleanupStep, NamespaceStep, Progress, cleanup_step, disowned_namespace, namespace_step, status,
+        },
     },
 };
 
-pub(super) async fn run(
+pub(super) async fn reconcile(
+    organization: Arc<Organization>,
     context: Arc<Context>,
-    woken: mpsc::UnboundedReceiver<ObjectRef<Organization>>,
-    stop: CancellationToken,
-) {
-    let store = context.world.organizations.clone();
-    run::run("organization", store, woken, context, stop, reconcile).await;
-}
-
-async fn reconcile(organization: Arc<Organization>, context: Arc<Context>) -> Result<Action, WriteError> {
-    if organization.meta().deletion_timestamp.is_some() {
+) -> Result<Action, WriteError> {
+    let held = organization.finalizers().iter().any(|f| f == finalizers::ORGANIZATION);
+    if lifecycle::is_paused(&*organization) {
+        report(&organization, &Progress::Paused, &context).await?;
+    } else if organization.metadata.deletion_timestamp.is_some() {
         clean_up(&organization, &context).await?;
-    } else if organization.finalizers().iter().any(|f| f == finalizers::ORGANIZATION) {
+    } else if held {
         let progress = keep_namespace(&organization, &context).await?;
         report(&organization, &progress, &context).await?;
     } else {
@@ -70,16 +59,23 @@ async fn keep_namespace(organization: &Organization, context: &Context) -> Resul
 }
 
 async fn clean_up(organization: &Organization, context: &Context) -> Result<(), WriteError> {
-    let live = context.world.namespace(&organization.name_any());
+    match member::remove_children(organization, &lifecycle::ORGANIZATION, context).await? {
+        DeletionStep::Done => {}
+        DeletionStep::Delete { message, .. } | DeletionStep::InUse { message } => {
+            return report(organization, &Progress::Finalizing(message), context).await;
+        }
+    }
+    let name = organization.name_any();
+    let waiting =
+        Progress::Finalizing(format!("waiting for namespace {name} and everything in it to be deleted"));
+    let live = context.world.namespace(&name);
     match cleanup_step(organization, live.as_deref().map(|ns| &ns.metadata)) {
         CleanupStep::Done => {}
         CleanupStep::Disown => context.writer.apply(&disowned_namespace(organization)).await?,
-        CleanupStep::AwaitEnd => return report(organization, &Progress::Finalizing, context).await,
+        CleanupStep::AwaitEnd => return report(organization, &waiting, context).await,
         CleanupStep::Delete { uid } => {
-            report(organization, &Progress::Finalizing, context).await?;
-            let namespace =
-                Namespace { metadata: disowned_namespace(organization).metadata, ..Namespace::default() };
-            return context.writer.delete(&namespace, uid).await;
+            report(organization, &waiting, context).await?;
+            return context.writer.delete(&Kind::Namespace.resource(), "", &name, uid).await;
         }
     }
     context.writer.remove_finalizer(organization, finalizers::ORGANIZATION).await
@@ -97,23 +93,6 @@ async fn report(
         return Ok(());
     }
     context.writer.write_status(organization, &after).await?;
-    let (was, is) =
-        (conditions::get(&before.conditions, types::READY), conditions::get(&after.conditions, types::READY));
-    if let Some(is) = is
-        && was.is_none_or(|was| (&was.status, &was.reason) != (&is.status, &is.reason))
-    {
-        let failed = matches!(progress, Progress::Conflict(_) | Progress::Refused(_));
-        let event = Event {
-            type_: if failed { EventType::Warning } else { EventType::Normal },
-            reason: is.reason.clone(),
-            note: Some(is.message.clone()),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
-        // An Event that is lost is no reason to reconcile again.
-        if let Err(error) = context.events.publish(&event, &organization.object_ref(&())).await {
-            warn!(%error, "could not publish an Event");
-        }
-    }
+    member::announce(organization, &before.conditions, &after.conditions, context).await;
     Ok(())
 }

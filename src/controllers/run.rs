@@ -31,6 +31,10 @@ pub(super) async fn run<K, Fut>(
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, WriteError>> + Send + 'static,
 {
+    // What is not known yet must not be taken for gone.
+    if stop.run_until_cancelled(context.world.sync.synced()).await.is_none() {
+        return;
+    }
     let retries = Arc::new(Retries::<ObjectRef<K>>::default());
     let woken = stream::unfold(woken, |mut woken| async { woken.recv().await.map(|key| (key, woken)) });
 

@@ -17,6 +17,8 @@ use kantor_api::{
 };
 use kube::{Resource, ResourceExt};
 
+use super::lifecycle::{ORGANIZATION, Standing, conditions_of};
+
 /// Namespaces that belong to Kubernetes itself.
 const RESERVED: &[&str] = &["kube-system", "kube-public", "kube-node-lease"];
 
@@ -150,8 +152,10 @@ pub enum Progress {
     Conflict(String),
     /// The API server refused the namespace.
     Refused(String),
-    /// The organization is being deleted and its namespace is still there.
-    Finalizing,
+    /// The organization is being deleted and waits for something.
+    Finalizing(String),
+    /// The user has stopped writes.
+    Paused,
 }
 
 /// The status that says so.
@@ -159,32 +163,29 @@ pub fn status(organization: &Organization, progress: &Progress, now: &Time) -> O
     let name = organization.name_any();
     let generation = organization.metadata.generation;
     let mut status = organization.status.clone().unwrap_or_default();
-    let (ready, reason, message) = match progress {
-        Progress::Ready => (Status::True, reasons::NAMESPACE_CREATED, format!("namespace {name} is ready")),
-        Progress::NamespaceTerminating => (
-            Status::False,
-            reasons::NAMESPACE_TERMINATING,
-            format!("namespace {name} is being deleted; it is made anew when it has gone"),
-        ),
-        Progress::Conflict(why) => (Status::False, reasons::NAMESPACE_CONFLICT, why.clone()),
-        Progress::Refused(why) => (Status::False, reasons::NAMESPACE_REFUSED, why.clone()),
-        Progress::Finalizing => (
-            Status::False,
-            reasons::ORGANIZATION_FINALIZING,
-            format!("waiting for namespace {name} and everything in it to be deleted"),
-        ),
+    let standing = match progress {
+        Progress::Ready => Standing::Ready {
+            reason: reasons::NAMESPACE_CREATED,
+            message: format!("namespace {name} is ready"),
+        },
+        Progress::NamespaceTerminating => Standing::Progressing {
+            reason: reasons::NAMESPACE_TERMINATING,
+            message: format!("namespace {name} is being deleted; it is made anew when it has gone"),
+        },
+        Progress::Conflict(why) => {
+            Standing::Stalled { reason: reasons::NAMESPACE_CONFLICT, message: why.clone() }
+        }
+        Progress::Refused(why) => {
+            Standing::Stalled { reason: reasons::NAMESPACE_REFUSED, message: why.clone() }
+        }
+        Progress::Finalizing(message) => Standing::Finalizing { message: message.clone(), in_use: false },
+        Progress::Paused => Standing::Paused,
     };
-    let stalled = matches!(progress, Progress::Conflict(_) | Progress::Refused(_));
-    let reconciling = matches!(progress, Progress::NamespaceTerminating | Progress::Finalizing);
-    let mut set = |type_, holds: Status| {
-        let statement = Statement::new(type_, holds, reason, message.clone());
-        conditions::set(&mut status.conditions, statement, generation, now);
-    };
-    set(types::READY, ready);
-    set(types::RECONCILING, reconciling.into());
-    set(types::STALLED, stalled.into());
-    if *progress == Progress::Finalizing {
-        set(types::DELETING, Status::True);
+    status.conditions = conditions_of(&ORGANIZATION, &standing, &status.conditions, generation, now);
+    if let Progress::Finalizing(message) = progress {
+        let deleting =
+            Statement::new(types::DELETING, Status::True, reasons::ORGANIZATION_FINALIZING, message.clone());
+        conditions::set(&mut status.conditions, deleting, generation, now);
     }
     status.observed_generation = generation;
     if *progress == Progress::Ready {

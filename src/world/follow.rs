@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{ApiResource, DeserializeGuard},
     runtime::{
         WatchStreamExt,
         reflector::{self, ObjectRef, Store, store::Writer},
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
-use super::sync::{KindState, SyncBoard};
+use super::sync::{self, KindState, SyncBoard};
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -31,20 +31,21 @@ impl<K> Followed for K where
 }
 
 /// Follows the kind of `api` until `stop`. `changed` is called, after the store has been brought up to date, for
-/// each object that was added, changed or deleted, also for those that vanished while the watch was broken.
+/// each object that was added, changed or deleted, also for those that vanished while the watch was broken. It gets
+/// the object as it now is, or nothing when it has gone.
 pub(super) fn start<K: Followed>(
     api: Api<K>,
-    sync: &SyncBoard,
+    board: &SyncBoard,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-    changed: impl Fn(&ObjectRef<K>) + Send + 'static,
+    changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + 'static,
 ) -> Store<K> {
     let (store, writer) = reflector::store();
-    let kind = format!("{}.{}", K::plural(&()), K::group(&()));
-    sync.set(&kind, KindState::Listing);
+    let kind = sync::name_of(&ApiResource::erase::<K>(&()));
+    board.set(&kind, KindState::Listing);
     let guarded: Api<DeserializeGuard<K>> = Api::all(api.into_client());
     let events = watcher(guarded, watcher::Config::default()).default_backoff();
-    let mut follower = Follower { kind, writer, listed: None, sync: sync.clone(), changed };
+    let mut follower = Follower { kind, writer, listed: None, sync: board.clone(), changed };
     let stop = stop.clone();
     tasks.spawn(async move {
         stop.run_until_cancelled(follower.run(events)).await;
@@ -61,7 +62,7 @@ struct Follower<K: Followed, F> {
     changed: F,
 }
 
-impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
+impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
     async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>>) {
         pin_mut!(events);
         while let Some(event) = events.next().await {
@@ -90,7 +91,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
                 let key = key_of(object.meta());
                 if let Some(object) = self.readable(object) {
                     self.writer.apply_watcher_event(&Event::Apply(object));
-                    (self.changed)(&key);
+                    self.tell(&key);
                 }
                 self.note_synced();
             }
@@ -100,7 +101,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
                 let last = object.0.ok().or_else(|| self.known(&key).map(Arc::unwrap_or_clone));
                 if let Some(last) = last {
                     self.writer.apply_watcher_event(&Event::Delete(last));
-                    (self.changed)(&key);
+                    self.tell(&key);
                 }
             }
         }
@@ -114,7 +115,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
         self.note_synced();
         let listed = self.listed.take().unwrap_or_default();
         for key in before.union(&listed) {
-            (self.changed)(key);
+            self.tell(key);
         }
     }
 
@@ -123,6 +124,8 @@ impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
         match object.0 {
             Ok(mut object) => {
                 object.managed_fields_mut().clear();
+                // It repeats the whole object, the values of Secrets included.
+                object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
                 Some(object)
             }
             Err(invalid) => {
@@ -136,12 +139,16 @@ impl<K: Followed, F: Fn(&ObjectRef<K>)> Follower<K, F> {
         }
     }
 
+    fn tell(&self, key: &ObjectRef<K>) {
+        (self.changed)(key, self.known(key).as_deref());
+    }
+
     fn known(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
         self.writer.as_reader().get(key)
     }
 
     fn note_synced(&self) {
-        if self.sync.set(&self.kind, KindState::Synced) != Some(KindState::Synced) {
+        if self.sync.set(&self.kind, KindState::Synced) {
             info!(kind = self.kind, "following");
         }
     }

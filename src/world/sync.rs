@@ -1,10 +1,14 @@
 //! Which kinds have been listed: readiness waits for all of them.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kube::core::ApiResource;
+use tokio::sync::watch;
+
+/// Name of a kind on the board: `projects.openchoreo.dev`.
+pub(super) fn name_of(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.group).trim_end_matches('.').to_owned()
+}
 
 /// How far the watch of one kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,29 +27,57 @@ pub enum KindState {
 }
 
 /// States of all watches.
-#[derive(Clone, Default)]
-pub struct SyncBoard(Arc<Mutex<BTreeMap<String, KindState>>>);
+#[derive(Clone)]
+pub struct SyncBoard(Arc<watch::Sender<BTreeMap<String, KindState>>>);
+
+impl Default for SyncBoard {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::default()))
+    }
+}
 
 impl SyncBoard {
-    /// Notes the state of the watch of `kind`, and tells what it was before.
-    pub(super) fn set(&self, kind: &str, state: KindState) -> Option<KindState> {
-        self.lock().insert(kind.to_owned(), state)
+    /// Notes the state of the watch of `kind`; tells whether this is news.
+    pub(super) fn set(&self, kind: &str, state: KindState) -> bool {
+        self.0.send_if_modified(|states| {
+            states.get(kind) != Some(&state) && {
+                states.insert(kind.to_owned(), state);
+                true
+            }
+        })
     }
 
-    /// Notes that the watch of `kind` failed, and tells whether this is news.
+    /// Notes that the watch of `kind` failed; tells whether it did not before.
     pub(super) fn set_failing(&self, kind: &str, error: String) -> bool {
-        let mut states = self.lock();
-        let before = states.get(kind);
-        let news = !matches!(before, Some(KindState::Failing { .. }));
+        let before = self.0.borrow().get(kind).cloned();
         let synced_before =
             matches!(before, Some(KindState::Synced | KindState::Failing { synced_before: true, .. }));
-        states.insert(kind.to_owned(), KindState::Failing { error, synced_before });
-        news
+        self.set(kind, KindState::Failing { error, synced_before });
+        !matches!(before, Some(KindState::Failing { .. }))
+    }
+
+    /// Waits until all stores have been filled once.
+    pub async fn synced(&self) {
+        let mut states = self.0.subscribe();
+        let all = |states: &BTreeMap<String, KindState>| {
+            states.iter().all(|(kind, state)| Self::why_missing(kind, state).is_none())
+        };
+        // The sender is part of this very value and cannot be gone.
+        states.wait_for(all).await.ok();
+    }
+
+    /// Why the store of `kind` may be behind, if it may be.
+    pub fn behind(&self, kind: &str) -> Option<String> {
+        match self.0.borrow().get(kind) {
+            Some(KindState::Synced) => None,
+            Some(KindState::Failing { error, .. }) => Some(error.clone()),
+            Some(KindState::Listing) | None => Some("it has not been listed yet".to_owned()),
+        }
     }
 
     /// What is still missing until all stores have been filled once; empty when nothing is.
     pub fn missing(&self) -> Vec<String> {
-        self.lock().iter().filter_map(|(kind, state)| Self::why_missing(kind, state)).collect()
+        self.0.borrow().iter().filter_map(|(kind, state)| Self::why_missing(kind, state)).collect()
     }
 
     fn why_missing(kind: &str, state: &KindState) -> Option<String> {
@@ -55,16 +87,11 @@ impl SyncBoard {
             KindState::Failing { error, .. } => Some(format!("{kind}: {error}")),
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, KindState>> {
-        // The map is valid between any two of its operations, so a panic elsewhere does not spoil it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for SyncBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.lock().iter()).finish()
+        f.debug_map().entries(self.0.borrow().iter()).finish()
     }
 }
 

@@ -60,7 +60,7 @@ impl Case {
                 assert!(fields.remove(key).is_some(), "{}: nothing at {}", self.name, self.at);
             }
             (Some(Value::Array(items)), Some(value)) => {
-                items.insert(key.parse().expect("an index"), value.clone())
+                items.insert(key.parse().expect("an index"), value.clone());
             }
             _ => panic!("{}: nothing at {parent}", self.name),
         }

@@ -21,7 +21,10 @@ fn samples() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/samples");
     let entries = fs::read_dir(&folder).expect("the samples can be listed");
     let paths: BTreeSet<_> = entries.map(|entry| entry.expect("a sample").path()).collect();
-    paths.iter().flat_map(|path| documents(&fs::read_to_string(path).expect("a sample can be read"))).collect()
+    paths
+        .iter()
+        .flat_map(|path| documents(&fs::read_to_string(path).expect("a sample can be read")))
+        .collect()
 }
 
 fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
@@ -71,9 +74,13 @@ fn every_object_that_a_sample_refers_to_comes_before_it() {
     for object in samples() {
         let what = format!("{} {}", object["kind"], name(&object));
         let by_label = parents.iter().filter_map(|(key, kind)| Some((*kind, label(&object, key)?)));
-        let by_field = fields.iter().filter_map(|(path, kind)| Some((*kind, object.pointer(path)?.as_str()?)));
+        let by_field =
+            fields.iter().filter_map(|(path, kind)| Some((*kind, object.pointer(path)?.as_str()?)));
         for (kind, parent) in by_label.chain(by_field) {
-            assert!(known.contains(&(kind.to_owned(), parent.to_owned())), "{what}: no {kind} {parent} before it");
+            assert!(
+                known.contains(&(kind.to_owned(), parent.to_owned())),
+                "{what}: no {kind} {parent} before it"
+            );
         }
         let kind = object["kind"].as_str().expect("a kind");
         let own = label(&object, labels::NAME).unwrap_or_else(|| panic!("{what} has no logical name"));

@@ -22,13 +22,16 @@ struct Shared(Cluster, #[expect(dead_code, reason = "held, because the cluster w
 /// The control plane of the API's tests, started by the first one that asks. Nobody reconciles here: what a test
 /// writes stays as it is. Tests that run the operator take a cluster of their own.
 pub fn cluster() -> &'static Cluster {
-    static SHARED: OnceLock<Shared> = OnceLock::new();
-    &SHARED.get_or_init(|| start(Cluster::builder().name("api"))).0
+    static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
+    match SHARED.get_or_init(|| start(Cluster::builder().name("api"))) {
+        Ok(shared) => &shared.0,
+        Err(error) => panic!("cannot start a control plane: {error}"),
+    }
 }
 
 /// Starts a control plane with Kantor's CRDs. Nobody drops a static: the testbed's keeper ends the cluster with
 /// this process.
-fn start(builder: ClusterBuilder) -> Shared {
+fn start(builder: ClusterBuilder) -> Result<Shared, String> {
     let started = thread::spawn(|| {
         let runtime = Runtime::new()?;
         let cluster = runtime.block_on(async {
@@ -40,7 +43,7 @@ fn start(builder: ClusterBuilder) -> Shared {
         anyhow::Ok(Shared(cluster, runtime))
     });
     // A thread of its own: a runtime cannot be entered from within the test's.
-    started.join().expect("no panic").unwrap_or_else(|error| panic!("cannot start a control plane: {error:#}"))
+    started.join().expect("no panic").map_err(|error| format!("{error:#}"))
 }
 
 /// A client for the calling test: a client must not outlive the runtime that it was made in.
@@ -108,9 +111,23 @@ pub async fn create<K>(api: &Api<K>, object: &Value) -> kube::Result<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
+    create_with(api, object, &PostParams::default()).await
+}
+
+/// [`create`] that stores nothing.
+pub async fn try_to_create<K>(api: &Api<K>, object: &Value) -> kube::Result<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    create_with(api, object, &PostParams { dry_run: true, ..PostParams::default() }).await
+}
+
+async fn create_with<K>(api: &Api<K>, object: &Value, params: &PostParams) -> kube::Result<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
     let body = object.to_string().into_bytes();
-    let request =
-        Request::new(api.resource_url()).create(&PostParams::default(), body).expect("a valid request");
+    let request = Request::new(api.resource_url()).create(params, body).expect("a valid request");
     api.clone().into_client().request(request).await
 }
 

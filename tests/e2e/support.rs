@@ -95,7 +95,7 @@ async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
     Operator::start(
         Path::new(env!("CARGO_BIN_EXE_kantor")),
         &kubeconfig,
-        ["--log=debug,kube=info,hyper=info,tower=info"],
+        ["--allow-loopback-planes", "--log=debug,kube=info,hyper=info,tower=info"],
     )
     .await
     .unwrap()

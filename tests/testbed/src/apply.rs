@@ -132,7 +132,7 @@ async fn apply(client: &Client, resources: &Resources, object: DynamicObject) ->
 }
 
 fn params() -> PatchParams {
-    PatchParams::apply(FIELD_MANAGER).force().validation_strict()
+    PatchParams::apply(FIELD_MANAGER).force()
 }
 
 fn accepted<T>(answer: kube::Result<T>) -> Result<Seen<T>> {

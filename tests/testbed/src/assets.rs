@@ -12,7 +12,7 @@ mod progress;
 use std::{
     env,
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
@@ -68,7 +68,10 @@ impl Binary {
     }
 
     fn found(self) -> Result<Option<PathBuf>> {
-        let in_assets = env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(self.name()));
+        // Absolute, because the programs are started in folders of their own; and an empty value is no folder.
+        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
+        let assets = assets.map(path::absolute).transpose().context("find the folder KUBEBUILDER_ASSETS")?;
+        let in_assets = assets.map(|folder| folder.join(self.name()));
         Ok(in_assets.into_iter().chain([build::folder()?.join(self.name())]).find(|path| is_program(path)))
     }
 }

@@ -11,7 +11,7 @@ mod faults;
 mod files;
 mod nodes;
 
-use std::path::Path;
+use std::{fmt, path::Path};
 
 pub use access::ServiceAccountAccess;
 use anyhow::Result;
@@ -33,6 +33,15 @@ pub struct Cluster {
     files: Files,
     kubeconfig: KubeconfigSpec,
     config: Config,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster")
+            .field("name", &self.name())
+            .field("url", &self.url())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A process of a cluster.

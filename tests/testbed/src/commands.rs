@@ -114,7 +114,7 @@ async fn detach(up: &Up) -> Result<ExitCode> {
         .arg(folder)
         .args(["--background", &made_folder.to_string()])
         .stdin(Stdio::null())
-        // Its table goes to the log too; ours is printed from the state file.
+        // Its table would come too late: ours is printed from the state file.
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
@@ -191,8 +191,8 @@ async fn health(cluster: &ClusterState) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(&cluster.kubeconfig).context("read the kubeconfig")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.proxy_url = None;
-    let version = Client::try_from(config)?;
-    tokio::time::timeout(PATIENCE, version.apiserver_version()).await.context("no answer in 5 s")??;
+    let client = Client::try_from(config)?;
+    tokio::time::timeout(PATIENCE, client.apiserver_version()).await.context("no answer in 5 s")??;
     Ok(())
 }
 

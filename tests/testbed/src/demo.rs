@@ -1,6 +1,7 @@
 //! `kantor-testbed demo`: the whole story, on real clusters, told step by step.
 
 use std::{
+    fs,
     io::{IsTerminal, Write, stdout},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
@@ -66,39 +67,71 @@ async fn tell(demo: &Demo) -> Result<()> {
     let crds = control_plane.apply_dir(demo.project.join("crds")).await?;
     say(&format!("{} kinds of openchoreo.dev/v1alpha1 installed", crds.len()));
 
-    step("The operator: kantor controller --kubeconfig control-plane.kubeconfig");
-    let operator = Operator::start(&program, &control_plane.kubeconfig(), [] as [&str; 0]).await?;
+    step("The operator: kantor controller --kubeconfig control-plane.kubeconfig --allow-loopback-planes");
+    let operator = Operator::start(&program, &control_plane.kubeconfig(), ["--allow-loopback-planes"]).await?;
     operator.ready().await?;
     say(&format!("ready; http://{}/readyz, /livez, /metrics", operator.address()));
 
-    step("A tenant: kubectl apply -f config/samples/00-organization.yaml");
-    let sample = demo.project.join("config/samples/00-organization.yaml");
+    step("A tenant: kubectl apply -f config/samples/01-organization.yaml");
+    let sample = demo.project.join("config/samples/01-organization.yaml");
     kubectl.run(&["apply", "-f", &sample.to_string_lossy()])?;
     kubectl.run(&["wait", "--for=condition=Ready", "organization/acme", "--timeout=60s"])?;
     kubectl.run(&["get", "organizations"])?;
-    kubectl.run(&["get", "namespace", "acme", "--show-labels"])?;
 
-    step(&format!("Done in {:.0} s. What to try next, in another terminal", started.elapsed().as_secs_f32()));
-    next(&kubectl, &fleet, &demo.dir);
+    step("Two data planes: a kubeconfig Secret and a DataPlane each");
+    for (secret, plane) in [("plane-development", "plane-1"), ("plane-production", "plane-2")] {
+        let file = format!("--from-file=kubeconfig={}", demo.dir.join(format!("{plane}.kubeconfig")).display());
+        kubectl.run(&["-n", "acme", "create", "secret", "generic", secret, &file])?;
+    }
+    let samples = demo.project.join("config/samples");
+    kubectl.run(&["apply", "-f", &samples.to_string_lossy()])?;
+    kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "dataplanes", "--all", "--timeout=60s"])?;
+    kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "environments", "--all", "--timeout=60s"])?;
+    kubectl.run(&["-n", "acme", "get", "dataplanes,environments"])?;
+
+    step("The hierarchy of a sample application");
+    kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "components", "--all", "--timeout=60s"])?;
+    let kinds = "deploymentpipelines,projects,components,deploymenttracks,deployableartifacts";
+    kubectl.run(&["-n", "acme", "get", kinds])?;
+    say("its Deployments are accepted; the controller that runs them is still to come");
+
     let keep = demo.keep || (!demo.exit && stdout().is_terminal());
+    step(&format!("Done in {:.0} s. What to try next", started.elapsed().as_secs_f32()));
+    next(&kubectl, &fleet, &demo.dir, keep)?;
     if keep {
         say("everything stays up until Ctrl-C");
         std::future::pending::<()>().await;
     }
-    say("ending everything (keep it with DEMO=--keep)");
+    say("ending everything");
     Ok(())
 }
 
-fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path) {
-    let this = kubectl.shown();
-    say(&format!("{this} explain dataplane.spec.kubernetesCluster    # every field is documented"));
-    say(&format!("{this} label namespace acme openchoreo.dev/organization=evil --overwrite    # is put back at once"));
-    say(&format!("{this} get events -A    # what the operator did"));
-    say(&format!("{this} delete organization acme    # takes its namespace along"));
-    for plane in &fleet.planes {
-        let kubeconfig = folder.join(format!("{}.kubeconfig", plane.name()));
-        say(&format!("{} --kubeconfig {} get nodes", kubectl.program.display(), kubeconfig.display()));
+fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<()> {
+    if keep {
+        say("in another terminal:");
+    } else {
+        say("run `make demo DEMO=--keep`, which leaves everything running, and in another terminal:");
     }
+    let folder = fs::canonicalize(folder).context("find the folder of the kubeconfigs")?;
+    let binaries = kubectl.program.parent().unwrap_or(Path::new("."));
+    say("");
+    say(&format!("export PATH={}:$PATH KUBECONFIG={}/control-plane.kubeconfig", binaries.display(), folder.display()));
+    for (command, what) in [
+        ("kubectl explain dataplane.spec.kubernetesCluster", "every field is documented"),
+        ("kubectl -n acme describe dataplane development-plane", "version, capabilities, conditions"),
+        ("kubectl label namespace acme openchoreo.dev/name=evil --overwrite", "is put back at once"),
+        ("kubectl -n acme delete dataplane production-plane --wait=false", "waits, and says for whom"),
+        ("kubectl -n acme delete secret plane-production", "see what the DataPlane says"),
+        ("kubectl get events -A", "what the operator did"),
+        ("kubectl delete organization acme", "takes everything along, in order"),
+    ] {
+        say(&format!("{command:<66} # {what}"));
+    }
+    for plane in &fleet.planes {
+        say(&format!("kubectl --kubeconfig {}/{}.kubeconfig get nodes", folder.display(), plane.name()));
+    }
+    say("");
+    Ok(())
 }
 
 /// kubectl on the control plane.
@@ -108,10 +141,6 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    fn shown(&self) -> String {
-        format!("{} --kubeconfig {}", self.program.display(), self.kubeconfig.display())
-    }
-
     /// Shows the command and what it prints.
     fn run(&self, arguments: &[&str]) -> Result<()> {
         say(&format!("$ kubectl {}", arguments.join(" ")));

@@ -19,7 +19,7 @@ use hyper::{
 };
 use tokio::{net::TcpListener, sync::oneshot};
 
-use crate::Cluster;
+use crate::{Cluster, certificates::Identity};
 
 mod answer;
 mod body;
@@ -53,18 +53,17 @@ pub struct Upstream {
     pub ca_pem: String,
     /// Certificate and key that the server accepts as its front proxy (`--requestheader-client-ca-file`). Needed to pass
     /// on the identity of client certificates.
-    pub front_proxy: Option<(String, String)>,
+    pub front_proxy: Option<Identity>,
     /// CA of client certificates. Without it the proxy does not ask for any.
     pub client_ca_pem: Option<String>,
 }
 
 impl From<&Cluster> for Upstream {
     fn from(cluster: &Cluster) -> Self {
-        let front_proxy = cluster.front_proxy_identity();
         Self {
             url: cluster.url().to_owned(),
             ca_pem: cluster.ca_pem().to_owned(),
-            front_proxy: Some((front_proxy.certificate_pem.clone(), front_proxy.key_pem.clone())),
+            front_proxy: Some(cluster.front_proxy_identity().clone()),
             client_ca_pem: Some(cluster.client_ca_pem().to_owned()),
         }
     }

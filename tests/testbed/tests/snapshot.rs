@@ -7,13 +7,15 @@ use std::{sync::LazyLock, time::Duration};
 use futures::FutureExt;
 use k8s_openapi::{
     api::{
+        apps::v1::Deployment,
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Event, Namespace, Secret},
+        core::v1::{ConfigMap, Event, Namespace, Secret, Service},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kantor_testbed::{
     Cluster,
+    proxy::{Proxy, Record},
     snapshot::{Options, Snapshot, assert_nothing_left, nothing_left},
 };
 use kube::{
@@ -34,7 +36,8 @@ static CLUSTER: Mutex<Option<Cluster>> = Mutex::const_new(None);
 
 #[test]
 fn an_added_a_changed_and_a_removed_object_are_named() {
-    run(async |client| {
+    run(async |cluster| {
+        let client = cluster.client();
         let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
         for name in ["changed", "removed", "same"] {
             create(&configs, json!({"metadata": {"name": name}, "data": {"a": "1"}})).await;
@@ -60,7 +63,8 @@ fn an_added_a_changed_and_a_removed_object_are_named() {
 
 #[test]
 fn a_custom_object_that_only_an_older_version_serves_is_seen() {
-    run(async |client| {
+    run(async |cluster| {
+        let client = cluster.client();
         let before = take(&client).await;
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         // The group's preferred version is v1, which serves no Gadget.
@@ -101,7 +105,8 @@ fn a_custom_object_that_only_an_older_version_serves_is_seen() {
 
 #[test]
 fn what_a_cluster_writes_by_itself_is_no_difference() {
-    run(async |client| {
+    run(async |cluster| {
+        let client = cluster.client();
         let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
         create(&configs, json!({"metadata": {"name": "rewritten"}, "data": {"a": "1"}})).await;
         let before = take(&client).await;
@@ -127,7 +132,8 @@ fn what_a_cluster_writes_by_itself_is_no_difference() {
 
 #[test]
 fn values_of_secrets_are_not_shown() {
-    run(async |client| {
+    run(async |cluster| {
+        let client = cluster.client();
         let secrets: Api<Secret> = Api::default_namespaced(client.clone());
         create(&secrets, json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}})).await;
         let before = take(&client).await;
@@ -144,7 +150,8 @@ fn values_of_secrets_are_not_shown() {
 
 #[test]
 fn nothing_left_waits_for_what_is_going_and_names_what_stays() {
-    run(async |client| {
+    run(async |cluster| {
+        let client = cluster.client();
         let before = take(&client).await;
         let configs: Api<ConfigMap> = Api::default_namespaced(client.clone());
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -155,7 +162,11 @@ fn nothing_left_waits_for_what_is_going_and_names_what_stays() {
             std::panic::AssertUnwindSafe(assert_nothing_left(&before, &client, short)).catch_unwind().await;
         let text = failure.unwrap_err().downcast_ref::<String>().unwrap().clone();
         assert!(text.contains("  + ConfigMap default/going\n"), "{text}");
-        let ((), ()) = tokio::join!(assert_nothing_left(&before, &client, SOON), async {
+        let proxy = Proxy::start(cluster).unwrap();
+        let watched = cluster.kubeconfig().at(proxy.url(), proxy.ca_pem()).client().await.unwrap();
+        let ((), ()) = tokio::join!(assert_nothing_left(&before, &watched, SOON), async {
+            let looked_again = |_: &Record| proxy.requests().resource("configmaps").len() > 1;
+            proxy.await_request(looked_again, SOON).await.unwrap();
             merge(&configs, "going", json!({"metadata": {"finalizers": null}})).await;
         });
         create(&namespaces, json!({"metadata": {"name": "ignored"}})).await;
@@ -165,8 +176,43 @@ fn nothing_left_waits_for_what_is_going_and_names_what_stays() {
     });
 }
 
+#[test]
+fn a_cluster_at_work_is_as_before_once_its_work_is_deleted() {
+    RUNTIME.block_on(async {
+        let cluster = Cluster::builder().controllers(true).scheduler(true).nodes(1).start().await.unwrap();
+        let client = cluster.client();
+        let options = Options::default();
+        let before = Snapshot::settled(&client, &options, SOON * 2).await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        create(&namespaces, json!({"metadata": {"name": "work"}})).await;
+        let labels = json!({"app": "web"});
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+        let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": template});
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), "work");
+        create(&deployments, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+        let services: Api<Service> = Api::namespaced(client.clone(), "work");
+        let spec = json!({"selector": labels, "ports": [{"port": 80}]});
+        create(&services, json!({"metadata": {"name": "web"}, "spec": spec})).await;
+        let ready = async || {
+            let status = deployments.get("web").await.unwrap().status;
+            status.and_then(|status| status.ready_replicas) == Some(2)
+        };
+        eventually("the pods are ready", ready).await;
+        let diff = before.diff(&Snapshot::take(&client, &options).await.unwrap());
+        let added: Vec<&str> = diff.added.iter().map(|key| key.kind.as_str()).collect();
+        for kind in ["Namespace", "Deployment", "ReplicaSet", "Pod", "Service", "EndpointSlice"] {
+            assert!(added.contains(&kind), "{kind} not seen:\n{diff}");
+        }
+        assert!(!added.contains(&"ServiceAccount") && !added.contains(&"ConfigMap"), "{diff}");
+        assert!(diff.removed.is_empty() && diff.changed.is_empty(), "{diff}");
+        delete(&namespaces, "work").await;
+        assert_nothing_left(&before, &client, SOON * 2).await;
+    });
+}
+
 /// Runs a test with the cluster to itself.
-fn run(test: impl AsyncFnOnce(Client)) {
+fn run(test: impl AsyncFnOnce(&Cluster)) {
     RUNTIME.block_on(async {
         let mut cluster = CLUSTER.lock().await;
         if cluster.is_none() {
@@ -174,8 +220,8 @@ fn run(test: impl AsyncFnOnce(Client)) {
             Snapshot::settled(&started.client(), &Options::default(), SOON).await.unwrap();
             *cluster = Some(started);
         }
-        let client = cluster.as_ref().unwrap().client();
-        tokio::time::timeout(SOON * 3, test(client)).await.expect("the test hangs");
+        let cluster = cluster.as_ref().unwrap();
+        tokio::time::timeout(SOON * 3, test(cluster)).await.expect("the test hangs");
     });
 }
 

@@ -9,11 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{
-    StreamExt, TryStreamExt,
-    future::{ready as ready_future, try_join},
-    stream,
-};
+use futures::{StreamExt, TryStreamExt, future::try_join, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 
@@ -110,21 +106,10 @@ impl ClusterBuilder {
         if self.nodes > 0 {
             cluster.files.write(STAGES, &stages)?;
         }
-        let t = std::time::Instant::now();
-        if std::env::var_os("V").is_some() {
-        install(&client, &crds).await?;
-        eprintln!("crds {:?}", t.elapsed());
-        for binary in self.binaries().into_iter().skip(2) {
-            cluster.components.start(binary, &cluster.files)?;
-        }
-        self.add_nodes(&cluster, &client).await?;
-        } else {
         for binary in self.binaries().into_iter().skip(2) {
             cluster.components.start(binary, &cluster.files)?;
         }
         try_join(install(&client, &crds), self.add_nodes(&cluster, &client)).await?;
-        }
-        eprintln!("rest {:?}", t.elapsed());
         cluster.components.check()?;
         Ok(cluster)
     }
@@ -212,7 +197,8 @@ impl ClusterBuilder {
 async fn install(client: &Client, crds: &[String]) -> Result<()> {
     const AT_ONCE: usize = 4;
     let installs = stream::iter(crds).map(|text| apply::apply_yaml(client, text)).buffer_unordered(AT_ONCE);
-    installs.try_for_each(|_| ready_future(Ok(()))).await
+    installs.try_collect::<Vec<_>>().await?;
+    Ok(())
 }
 
 /// Returns when the API server says so and the default namespace exists.

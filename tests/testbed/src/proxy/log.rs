@@ -31,7 +31,8 @@ pub(super) struct Log {
 
 #[derive(Default)]
 struct Kept {
-    records: VecDeque<Record>,
+    /// Shared with waiters, who look at them without holding the lock.
+    records: VecDeque<Arc<Record>>,
     next: u64,
     body_bytes: usize,
     /// First record that may still have its body.
@@ -41,7 +42,7 @@ struct Kept {
 impl Kept {
     fn get(&mut self, seq: u64) -> Option<&mut Record> {
         let first = self.records.front()?.seq;
-        self.records.get_mut(usize::try_from(seq.checked_sub(first)?).ok()?)
+        self.records.get_mut(usize::try_from(seq.checked_sub(first)?).ok()?).map(Arc::make_mut)
     }
 
     fn drop_old_bodies(&mut self) {
@@ -67,7 +68,7 @@ impl Log {
         kept.body_bytes += record.body.bytes.len();
         // A copy of its own size: the slice may hold a whole read buffer alive.
         record.body.bytes = Bytes::copy_from_slice(&record.body.bytes);
-        kept.records.push_back(record.clone());
+        kept.records.push_back(Arc::new(record.clone()));
         kept.drop_old_bodies();
         drop(kept);
         self.changed();
@@ -80,7 +81,11 @@ impl Log {
     }
 
     pub(super) fn since(&self, mark: Mark) -> Records {
-        Records(self.lock().records.iter().filter(|record| record.seq >= mark.0).cloned().collect())
+        Records(self.shared_since(mark).into_iter().map(Arc::unwrap_or_clone).collect())
+    }
+
+    fn shared_since(&self, mark: Mark) -> Vec<Arc<Record>> {
+        self.lock().records.iter().filter(|record| record.seq >= mark.0).cloned().collect()
     }
 
     pub(super) fn forget_before(&self, mark: Mark) {
@@ -101,10 +106,9 @@ impl Log {
         let until = Instant::now() + deadline;
         loop {
             changes.mark_unchanged();
-            let found =
-                self.lock().records.iter().filter(|record| record.seq >= mark.0).find(|r| wanted(r)).cloned();
+            let found = self.shared_since(mark).into_iter().find(|record| wanted(record));
             if let Some(record) = found {
-                return Ok(record);
+                return Ok(Arc::unwrap_or_clone(record));
             }
             if tokio::time::timeout_at(until, changes.changed()).await.is_err() {
                 bail!("no such request within {deadline:?}; there were:\n{}", self.since(mark));

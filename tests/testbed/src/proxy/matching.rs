@@ -14,6 +14,7 @@ pub struct Match {
     writes: bool,
     group: Option<String>,
     resource: Option<String>,
+    without: Vec<String>,
     namespace: Option<String>,
     name: Option<String>,
     path: Option<String>,
@@ -63,6 +64,13 @@ impl Match {
     #[must_use]
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
+        self
+    }
+
+    /// Not this resource, named as in RBAC; called again, nor that one.
+    #[must_use]
+    pub fn without(mut self, resource: impl Into<String>) -> Self {
+        self.without.push(resource.into());
         self
     }
 
@@ -138,6 +146,7 @@ impl Match {
             && (!self.writes || target.is_write())
             && is(&self.group, Some(&target.group))
             && self.resource.as_deref().is_none_or(|resource| target.is_of(resource))
+            && !self.without.iter().any(|resource| target.is_of(resource))
             && is(&self.namespace, target.namespace.as_deref())
             && is(&self.name, target.name.as_deref())
             && is(&self.path, Some(&target.path))

@@ -54,10 +54,6 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let mut refusal = shared.rules.refusal();
     let before = *refusal.borrow();
     let wire = Wire { stream, cut: cut.clone() };
-    if before.active {
-        cut.cut();
-        return;
-    }
     // A failed handshake or a broken connection has no one to be told but the client, who knows.
     let work = async {
         let _ = wire.stream.set_nodelay(true);
@@ -74,8 +70,10 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         cut.cut();
     };
     tokio::select! {
-        () = Box::pin(work) => {}
+        // First, so that a connection that comes while all are refused is cut before a byte of it is read.
+        biased;
         () = refused => {}
+        () = Box::pin(work) => {}
     }
 }
 

@@ -107,9 +107,10 @@ impl Clients {
         };
         let plain = client(builder()?.with_no_client_auth());
         let front_proxy = match &upstream.front_proxy {
-            Some((certificate, key)) => {
-                let chain = certificates(certificate).context("front-proxy certificate")?;
-                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).context("front-proxy key")?;
+            Some(identity) => {
+                let chain = certificates(&identity.certificate_pem).context("front-proxy certificate")?;
+                let key =
+                    PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).context("front-proxy key")?;
                 Some(client(builder()?.with_client_auth_cert(chain, key)?))
             }
             None => None,

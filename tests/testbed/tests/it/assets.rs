@@ -102,7 +102,7 @@ fn missing_binaries_are_built_once_with_progress() {
 }
 
 #[test]
-fn kubebuilder_assets_come_first_and_may_be_partial() {
+fn a_partial_folder_of_assets_is_completed_from_the_cache() {
     let machine = Machine::new().with_bundles();
     machine.go("go1.26.8", BUILDS);
     let given = [Binary::Etcd, Binary::KubeApiserver, Binary::Kubectl];
@@ -120,6 +120,26 @@ fn kubebuilder_assets_come_first_and_may_be_partial() {
         let text = fs::read_to_string(folder.join(binary.name())).unwrap();
         assert_eq!(text.contains("echo given"), given.contains(&binary), "{}: {text}", binary.name());
     }
+}
+
+#[test]
+fn kubebuilder_assets_come_before_the_cache() {
+    let machine = Machine::new().with_bundles();
+    machine.go("go1.26.8", BUILDS);
+    assert!(machine.assets().output().unwrap().status.success());
+    for binary in Binary::ALL {
+        program(&machine.path("assets").join(binary.name()), "echo given");
+    }
+    let output = machine.assets().output().unwrap();
+    assert_eq!(stdout(&output).trim(), machine.path("assets").to_str().unwrap());
+
+    // A relative folder is made absolute, an empty value is no folder.
+    let output =
+        machine.assets().env("KUBEBUILDER_ASSETS", "assets").current_dir(machine.path("")).output().unwrap();
+    assert!(Path::new(stdout(&output).trim()).is_absolute(), "{}", stdout(&output));
+    let output =
+        machine.assets().env("KUBEBUILDER_ASSETS", "").current_dir(machine.path("assets")).output().unwrap();
+    assert_eq!(stdout(&output).trim(), machine.built().to_str().unwrap());
 }
 
 #[test]

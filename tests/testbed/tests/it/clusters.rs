@@ -101,7 +101,7 @@ async fn all_crd_bundles_are_served() {
 async fn an_object_is_applied_together_with_its_crd_and_namespace() {
     let cluster = shared_cluster().await;
     // In the least helpful order.
-    let yaml = r#"
+    let yaml = "
 apiVersion: testbed.test/v1
 kind: Lamp
 metadata: {name: desk, namespace: lamps}
@@ -127,7 +127,7 @@ spec:
         type: object
         properties:
           spec: {type: object, properties: {watts: {type: integer}}}
-"#;
+";
     let applied = cluster.apply_yaml(yaml).await.unwrap();
     let lamp = applied.iter().find(|object| object.name_any() == "desk").unwrap();
     assert_eq!(lamp.data["spec"]["watts"], 5);

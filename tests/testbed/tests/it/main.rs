@@ -1,4 +1,9 @@
 //! The testbed's own behaviour, on real clusters.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "clippy takes only #[test] functions for tests, not their helpers"
+)]
 
 mod access;
 mod assets;
@@ -7,4 +12,3 @@ mod command;
 mod ending;
 mod faults;
 mod observe;
-mod timing;

@@ -221,6 +221,8 @@ fn a_rule_chooses_by_what_is_asked() {
             (Match::new().resource("configmaps"), true),
             (Match::new().resource("secrets"), false),
             (Match::new().resource("configmaps/status"), false),
+            (Match::new().without("configmaps"), false),
+            (Match::new().without("leases").without("events"), true),
             (Match::new().group(""), true),
             (Match::new().group("apps"), false),
             (Match::new().namespace("matching"), true),

@@ -58,10 +58,10 @@ fn a_reply_held_after_is_of_a_request_that_was_committed() {
         let fault = stand.fault(Action::HoldAfter);
         let created = spawn_create(&stand, "c");
         fault.await_hit(SOON).await.unwrap();
-        assert!(stand.has("c").await);
-        assert!(!created.is_finished());
         let record = stand.proxy.requests()[0].clone();
         assert_eq!(record.outcome, Outcome::ReplyHeld(201));
+        assert!(stand.has("c").await);
+        assert!(!created.is_finished());
         assert!(record.committed() && record.code().is_none());
         fault.release();
         created.await.unwrap().unwrap();

@@ -162,7 +162,7 @@ fn quiet_is_not_reached_while_requests_come() {
                 stand.configs.list(&ListParams::default()).await.unwrap();
             }
         };
-        let waiting = stand.proxy.await_quiet(Duration::from_secs(5), Duration::from_millis(300));
+        let waiting = stand.proxy.await_quiet(Duration::from_millis(300), Duration::from_secs(1));
         let result: anyhow::Result<()> =
             tokio::select! { () = busy => unreachable!(), result = waiting => result };
         assert!(result.unwrap_err().to_string().contains("not quiet"));

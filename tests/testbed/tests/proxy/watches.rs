@@ -6,12 +6,12 @@ use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kantor_testbed::proxy::{Action, Fault, Outcome};
 use kube::{
-    ResourceExt,
-    api::{ListParams, WatchEvent, WatchParams},
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
 };
 use tokio::time::timeout;
 
-use crate::stand::{SOON, Stand, config, run};
+use crate::stand::{SOON, Stand, config, run, through};
 
 type Events = BoxStream<'static, kube::Result<WatchEvent<ConfigMap>>>;
 
@@ -28,7 +28,7 @@ fn hidden_events_are_those_of_one_object_while_others_flow() {
         assert_eq!(next(&mut events).await, "ADDED last");
         assert_eq!(fault.hits(), 1);
         fault.remove();
-        stand.direct.delete("hidden", &kube::api::DeleteParams::default()).await.unwrap();
+        stand.direct.delete("hidden", &DeleteParams::default()).await.unwrap();
         assert_eq!(next(&mut events).await, "DELETED hidden");
     });
 }
@@ -44,7 +44,7 @@ fn hidden_events_are_chosen_by_kind_and_count_on_new_watches_too() {
         for name in ["a", "b", "c"] {
             write(&stand, name).await;
         }
-        stand.direct.delete("a", &kube::api::DeleteParams::default()).await.unwrap();
+        stand.direct.delete("a", &DeleteParams::default()).await.unwrap();
         let mut seen = Vec::new();
         for _ in 0..3 {
             seen.push(next(&mut events).await);
@@ -115,35 +115,45 @@ fn an_expired_watch_says_410_and_ends() {
 }
 
 #[test]
-fn a_watch_that_the_server_refuses_is_no_open_watch() {
+fn a_watch_that_is_refused_is_no_open_watch() {
     run(async {
-        let stand = Stand::new("gone-watch").await;
+        let stand = Stand::new("no-watch").await;
+        let stranger = stand.cluster.client_certificate_kubeconfig("stranger", &[]).unwrap();
+        let theirs: Api<ConfigMap> =
+            Api::namespaced(through(&stand.proxy, &stranger).await, &stand.namespace);
+        let by_server =
+            theirs.watch(&WatchParams::default(), "1").await.unwrap().boxed().next().await.unwrap();
         let fault = stand.fault(Action::status(410));
-        let mut events = stand.configs.watch(&WatchParams::default(), "1").await.unwrap().boxed();
-        let first = timeout(SOON, events.next()).await.unwrap().unwrap();
-        assert!(matches!(&first, Err(kube::Error::Api(status)) if status.code == 410), "{first:?}");
+        let ours = &stand.configs;
+        let by_rule = ours.watch(&WatchParams::default(), "1").await.unwrap().boxed().next().await.unwrap();
         fault.remove();
-        assert_eq!(stand.proxy.requests()[0].outcome, Outcome::Made(410));
+        for (first, code) in [(by_server, 403), (by_rule, 410)] {
+            assert!(matches!(&first, Err(kube::Error::Api(status)) if status.code == code), "{first:?}");
+        }
+        let records = stand.proxy.requests();
+        assert_eq!(records[0].outcome, Outcome::Answered(403));
+        assert_eq!(records[1].outcome, Outcome::Made(410));
     });
 }
 
 #[test]
-fn many_large_events_arrive_whole() {
+fn large_events_are_hidden_or_arrive_whole() {
     run(async {
         let stand = Stand::new("large").await;
-        let _rule = stand.fault(Action::hide_events_of("nobody"));
+        let fault = stand.fault(Action::hide_events_of("c7"));
         let mut events = open(&stand).await;
         let value = "ü".repeat(100_000);
         for number in 0..20 {
             let object = config(&format!("c{number}"), &value);
-            stand.direct.create(&kube::api::PostParams::default(), &object).await.unwrap();
+            stand.direct.create(&PostParams::default(), &object).await.unwrap();
         }
-        for number in 0..20 {
+        for number in (0..20).filter(|number| *number != 7) {
             let event = timeout(SOON, events.next()).await.unwrap().unwrap().unwrap();
             let WatchEvent::Added(object) = event else { panic!("{event:?}") };
             assert_eq!(object.name_any(), format!("c{number}"));
             assert_eq!(object.data.unwrap()["key"], value);
         }
+        assert_eq!(fault.hits(), 1);
     });
 }
 
@@ -158,7 +168,7 @@ async fn open(stand: &Stand) -> Events {
 
 /// Creates a ConfigMap behind the proxy's back.
 async fn write(stand: &Stand, name: &str) {
-    stand.direct.create(&kube::api::PostParams::default(), &config(name, "1")).await.unwrap();
+    stand.direct.create(&PostParams::default(), &config(name, "1")).await.unwrap();
 }
 
 async fn next(events: &mut Events) -> String {

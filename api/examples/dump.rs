@@ -1,5 +1,0 @@
-fn main() {
-    for c in kantor_api::crds() {
-        println!("{}", serde_json::to_string(&c).unwrap());
-    }
-}

@@ -1,0 +1,236 @@
+//! Data planes: the newest credentials are handed to the connector, and the status says what it found.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::core::v1::Secret,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kantor_api::{
+    DataPlane,
+    conditions::{self, Statement, Status, reasons, types},
+    data_plane::DataPlaneStatus,
+};
+use kube::{Api, Resource, ResourceExt, runtime::controller::Action, runtime::reflector::ObjectRef};
+use serde_json::Value;
+
+use super::{
+    Context,
+    book::{Entry, Seen},
+    member::{self, Cleanup, Member},
+};
+use crate::{
+    apply::WriteError,
+    core::lifecycle::{self, Profile, Standing},
+    planes::{
+        Access, DisconnectReason, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry, kubeconfig_key,
+        parse_inline, parse_kubeconfig, secret_names,
+    },
+};
+
+pub(super) async fn reconcile(plane: Arc<DataPlane>, context: Arc<Context>) -> Result<Action, WriteError> {
+    // Also while it is being deleted: what is left on it can only be removed through it.
+    if !lifecycle::is_paused(&*plane) && !plane.finalizers().is_empty() {
+        refresh(&plane, &context).await?;
+    }
+    member::reconcile(plane, context).await
+}
+
+/// The plane's key.
+pub(super) fn key_of(plane: &DataPlane) -> PlaneKey {
+    PlaneKey { namespace: plane.namespace().unwrap_or_default(), name: plane.name_any() }
+}
+
+/// Reads the plane's Secrets, if anything about them is new, and hands what they say to the connector.
+async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError> {
+    let key = key_of(plane);
+    let names = secret_names(&plane.spec.kubernetes_cluster);
+    let version = |name: &String| {
+        let secret = context.world.stores.secrets.get(&ObjectRef::new(name).within(&key.namespace));
+        (name.clone(), secret.and_then(|secret| secret.resource_version()))
+    };
+    let seen = Seen { generation: plane.meta().generation, secrets: names.iter().map(version).collect() };
+    if context.book.is_seen(&key, &seen) {
+        return Ok(());
+    }
+    let mut secrets = BTreeMap::new();
+    for (name, _) in seen.secrets.iter().filter(|(_, version)| version.is_some()) {
+        secrets.extend(read_secret(context, &key.namespace, name).await?.map(|data| (name.clone(), data)));
+    }
+    let entry = match access(plane, &secrets, context) {
+        Ok(access) => {
+            let expires = match &access {
+                Access::Remote(remote) => credentials_expiry(remote),
+                Access::InCluster => None,
+            };
+            let identity = plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
+            context.planes.want_known(&key, access, identity);
+            Entry { seen, refusal: None, expires }
+        }
+        Err(refusal) => {
+            // What only is missing may be about to come back, and what is left on the plane still has to be removed.
+            if refusal.kind == RefusalKind::Refused {
+                context.planes.forget(&key).await;
+            }
+            Entry { seen, refusal: Some(refusal), expires: None }
+        }
+    };
+    context.book.note(key, entry);
+    Ok(())
+}
+
+/// The values of a Secret: the one read that a reconcile makes, because Secrets are followed without their values.
+async fn read_secret(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<BTreeMap<String, Vec<u8>>>, WriteError> {
+    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+    let secret = secrets.get_opt(name).await.map_err(WriteError::of)?;
+    Ok(secret.map(|secret| secret.data.unwrap_or_default().into_iter().map(|(k, v)| (k, v.0)).collect()))
+}
+
+/// What the plane's spec and Secrets say about how to reach it.
+fn access(
+    plane: &DataPlane,
+    secrets: &BTreeMap<String, BTreeMap<String, Vec<u8>>>,
+    context: &Context,
+) -> Result<Access, Refusal> {
+    let cluster = &plane.spec.kubernetes_cluster;
+    if cluster.in_cluster.is_some() {
+        return Ok(Access::InCluster);
+    }
+    let Some(reference) = &cluster.secret_ref else {
+        return parse_inline(cluster, |name| secrets.get(name).cloned(), &context.addresses).map(Access::Remote);
+    };
+    let data = secrets.get(&reference.name).ok_or_else(|| Refusal {
+        kind: RefusalKind::SecretMissing,
+        field: "kubernetesCluster.secretRef.name".to_owned(),
+        why: format!("Secret {} does not exist in this namespace; make it, with a kubeconfig in it", reference.name),
+    })?;
+    let (key, bytes) = kubeconfig_key(data, reference.key.as_deref())?;
+    parse_kubeconfig(bytes, &context.addresses).map(Access::Remote).map_err(|refusal| Refusal {
+        field: format!("Secret {}, key {key}, {}", reference.name, refusal.field),
+        ..refusal
+    })
+}
+
+impl Member for DataPlane {
+    const PROFILE: &'static Profile = &lifecycle::DATA_PLANE;
+
+    fn standing(&self, context: &Context) -> Standing {
+        let key = key_of(self);
+        if let Some(refusal) = context.book.refusal(&key) {
+            let reason = match refusal.kind {
+                RefusalKind::Refused => reasons::KUBECONFIG_REFUSED,
+                RefusalKind::SecretMissing => reasons::SECRET_NOT_FOUND,
+            };
+            return Standing::Stalled { reason, message: refusal.to_string() };
+        }
+        standing_of(context.planes.state(&key).as_ref())
+    }
+
+    async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
+        let key = key_of(self);
+        context.planes.forget(&key).await;
+        context.book.forget(&key);
+        Ok(Cleanup::Done)
+    }
+
+    fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
+        let key = key_of(self);
+        let status = status_of(
+            self.status.clone().unwrap_or_default(),
+            context.planes.state(&key).as_ref(),
+            context.book.expires(&key),
+            conditions,
+            self.metadata.generation,
+            &Time(jiff::Timestamp::now()),
+        );
+        serde_json::to_value(status).unwrap_or_default()
+    }
+}
+
+/// How a plane stands by the state of its connection.
+fn standing_of(state: Option<&PlaneState>) -> Standing {
+    let reason = reason_of(state);
+    match state {
+        None | Some(PlaneState::Connecting) => {
+            Standing::Progressing { reason, message: "connecting for the first time".to_owned() }
+        }
+        Some(PlaneState::Connected { server_version, .. }) => {
+            Standing::Ready { reason, message: format!("connected to Kubernetes {server_version}") }
+        }
+        Some(PlaneState::Disconnected { message, last_contact, .. }) => {
+            let message = match last_contact {
+                Some(last_contact) => format!("{message}; last answered at {last_contact:.0}"),
+                None => message.clone(),
+            };
+            if reason == reasons::DATA_PLANE_UNREACHABLE {
+                Standing::Unknown { reason, message }
+            } else {
+                Standing::Stalled { reason, message }
+            }
+        }
+    }
+}
+
+fn reason_of(state: Option<&PlaneState>) -> &'static str {
+    match state {
+        None | Some(PlaneState::Connecting) => reasons::DATA_PLANE_CONNECTING,
+        Some(PlaneState::Connected { .. }) => reasons::DATA_PLANE_CONNECTED,
+        Some(PlaneState::Disconnected { why, .. }) => match why {
+            DisconnectReason::Unauthorized => reasons::CREDENTIALS_REJECTED,
+            DisconnectReason::Forbidden => reasons::PERMISSION_DENIED,
+            DisconnectReason::TlsFailed => reasons::TLS_FAILED,
+            DisconnectReason::IdentityChanged { .. } => reasons::CLUSTER_CHANGED,
+            DisconnectReason::InvalidAccess => reasons::KUBECONFIG_REFUSED,
+            DisconnectReason::Unreachable | DisconnectReason::NotKubernetes | DisconnectReason::Unhealthy => {
+                reasons::DATA_PLANE_UNREACHABLE
+            }
+        },
+    }
+}
+
+/// The whole status of a plane. It changes with the connection, not with each probe.
+fn status_of(
+    before: DataPlaneStatus,
+    state: Option<&PlaneState>,
+    expires: Option<jiff::Timestamp>,
+    conditions: &[Condition],
+    generation: Option<i64>,
+    now: &Time,
+) -> DataPlaneStatus {
+    let mut status = DataPlaneStatus {
+        observed_generation: generation,
+        conditions: conditions.to_vec(),
+        credentials_expire_time: expires.map(Time),
+        ..before
+    };
+    let connected = match state {
+        Some(PlaneState::Connected { since, server_version, cluster_uid, capabilities, .. }) => {
+            status.cluster_uid = Some(cluster_uid.clone());
+            status.server_version = Some(server_version.clone());
+            status.last_contact_time = Some(Time(*since));
+            status.capabilities = capabilities.names();
+            Status::True
+        }
+        Some(PlaneState::Disconnected { last_contact, .. }) => {
+            if let Some(last_contact) = last_contact {
+                status.last_contact_time = Some(Time(*last_contact));
+            }
+            Status::False
+        }
+        None | Some(PlaneState::Connecting) => Status::Unknown,
+    };
+    let message = match standing_of(state) {
+        Standing::Ready { message, .. }
+        | Standing::Stalled { message, .. }
+        | Standing::Progressing { message, .. }
+        | Standing::Unknown { message, .. } => message,
+        Standing::Finalizing { .. } | Standing::Paused => String::new(),
+    };
+    let said = Statement::new(types::CONNECTED, connected, reason_of(state), message);
+    conditions::set(&mut status.conditions, said, generation, now);
+    status
+}

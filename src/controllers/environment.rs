@@ -1,0 +1,196 @@
+//! Environments and projects: ready when what they refer to is, and rid of their namespaces on data planes before they go.
+
+use kantor_api::{
+    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons, environment::EnvironmentStatus, labels,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{
+    Resource, ResourceExt,
+    runtime::{
+        events::{Event, EventType},
+        reflector::ObjectRef,
+    },
+};
+use serde_json::Value;
+use tracing::warn;
+
+use super::{
+    Context,
+    member::{Cleanup, Member},
+    remote::namespaces_on,
+};
+use crate::{
+    apply::{WriteError, Writer},
+    core::{
+        hierarchy::Kind,
+        lifecycle::{self, Profile, Standing},
+        namespaces::{self, PlaneNamespace, RemovalStep},
+    },
+    planes::{PlaneKey, PlaneState},
+};
+
+/// The logical name of an object.
+fn logical_name(object: &impl ResourceExt) -> String {
+    object.labels().get(labels::NAME).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| object.name_any())
+}
+
+fn organization_of(object: &impl ResourceExt) -> String {
+    let label = object.labels().get(labels::ORGANIZATION).filter(|name| !name.is_empty()).cloned();
+    label.unwrap_or_else(|| object.namespace().unwrap_or_default())
+}
+
+impl Member for Environment {
+    const PROFILE: &'static Profile = &lifecycle::ENVIRONMENT;
+
+    fn standing(&self, context: &Context) -> Standing {
+        let id = match context.world.resolve(self, Kind::DataPlane) {
+            Ok(id) => id,
+            Err(error) => return Standing::unresolved(&error),
+        };
+        let key = PlaneKey { namespace: id.namespace, name: id.name };
+        match context.planes.state(&key) {
+            Some(PlaneState::Connected { .. }) => Standing::Ready {
+                reason: Self::PROFILE.ready,
+                message: format!("data plane {} is connected", key.name),
+            },
+            Some(PlaneState::Disconnected { message, last_contact, .. }) => {
+                let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
+                Standing::Unknown {
+                    reason: reasons::DATA_PLANE_UNREACHABLE,
+                    message: format!("data plane {}: {message}{seen}", key.name),
+                }
+            }
+            None | Some(PlaneState::Connecting) => Standing::Progressing {
+                reason: reasons::DATA_PLANE_CONNECTING,
+                message: format!("data plane {} is not connected yet", key.name),
+            },
+        }
+    }
+
+    async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
+        remove_namespaces(self, &[self], |_| true, context).await
+    }
+
+    fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
+        let before = self.status.clone().unwrap_or_default();
+        let current = context.world.resolve(self, Kind::DataPlane).ok().and_then(|id| {
+            let plane = context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))?;
+            Some(record_of(&plane))
+        });
+        let namespaces = namespaces::record(
+            &before.namespaces,
+            current.as_ref(),
+            &organization_of(self),
+            &logical_name(self),
+            &|plane| seen_on(plane, context),
+        );
+        let status = EnvironmentStatus {
+            observed_generation: self.metadata.generation,
+            conditions: conditions.to_vec(),
+            namespaces,
+        };
+        serde_json::to_value(status).unwrap_or_default()
+    }
+}
+
+impl Member for Project {
+    const PROFILE: &'static Profile = &lifecycle::PROJECT;
+
+    async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
+        if let Some(why) = context.world.behind(Kind::Environment) {
+            return Err(WriteError::Transient(why));
+        }
+        let (name, organization) = (logical_name(self), organization_of(self));
+        let environments = context
+            .world
+            .stores
+            .environments
+            .state_filter(|env| env.namespace() == self.namespace() && organization_of(env) == organization);
+        let environments: Vec<&Environment> = environments.iter().map(|env| &**env).collect();
+        remove_namespaces(self, &environments, |project| project == name, context).await
+    }
+}
+
+fn record_of(plane: &DataPlane) -> PlaneRecord {
+    PlaneRecord {
+        namespace: plane.namespace().unwrap_or_default(),
+        name: plane.name_any(),
+        cluster_uid: plane.status.as_ref().and_then(|status| status.cluster_uid.clone()),
+    }
+}
+
+fn key_of(plane: &PlaneRecord) -> PlaneKey {
+    PlaneKey { namespace: plane.namespace.clone(), name: plane.name.clone() }
+}
+
+/// The namespaces of ours on a data plane, if they are known at the moment and it is the cluster that was recorded.
+fn seen_on(plane: &PlaneRecord, context: &Context) -> Option<Vec<PlaneNamespace>> {
+    let connected = context.planes.get(&key_of(plane)).ok()?;
+    let same = plane.cluster_uid.as_deref().is_none_or(|uid| uid == connected.cluster_uid);
+    if same { namespaces_on(&connected) } else { None }
+}
+
+/// Removes the namespaces of `environments` that are for a project that `wanted` accepts.
+async fn remove_namespaces<K>(
+    object: &K,
+    environments: &[&Environment],
+    wanted: impl Fn(&str) -> bool,
+    context: &Context,
+) -> Result<Cleanup, WriteError>
+where
+    K: Resource<DynamicType = ()> + Sync,
+{
+    let (mut waiting, mut left) = (vec![], vec![]);
+    for environment in environments {
+        let (organization, name) = (organization_of(*environment), logical_name(*environment));
+        let recorded = environment.status.iter().flat_map(|status| &status.namespaces);
+        for record in recorded.filter(|record| wanted(&record.project)) {
+            let shown = format!("namespace {} on data plane {}", record.name, record.data_plane.name);
+            let seen = seen_on(&record.data_plane, context);
+            match namespaces::removal_step(record, &organization, &name, seen.as_deref()) {
+                RemovalStep::Gone => {}
+                RemovalStep::AwaitEnd => waiting.push(shown),
+                RemovalStep::Delete { uid } => {
+                    if let Ok(plane) = context.planes.get(&key_of(&record.data_plane)) {
+                        let writer = Writer::new(plane.calls(), plane.deadline);
+                        writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
+                    }
+                    waiting.push(shown);
+                }
+                RemovalStep::Unreachable if given_up(object, record, context) => left.push(shown),
+                RemovalStep::Unreachable => waiting.push(format!("{shown}, which does not answer")),
+            }
+        }
+    }
+    if !waiting.is_empty() {
+        return Ok(Cleanup::Waiting(format!("waiting for {} to be deleted", waiting.join(", "))));
+    }
+    if !left.is_empty() {
+        tell_what_is_left(object, &left, context).await;
+    }
+    Ok(Cleanup::Done)
+}
+
+/// Whether nobody will ever remove the namespace through us: the user lets go, or the data plane is no longer registered.
+fn given_up(
+    object: &impl ResourceExt,
+    record: &kantor_api::environment::NamespaceRecord,
+    context: &Context,
+) -> bool {
+    let plane = ObjectRef::new(&record.data_plane.name).within(&record.data_plane.namespace);
+    lifecycle::is_orphaning(object)
+        || (context.world.behind(Kind::DataPlane).is_none() && context.world.stores.data_planes.get(&plane).is_none())
+}
+
+async fn tell_what_is_left<K: Resource<DynamicType = ()>>(object: &K, left: &[String], context: &Context) {
+    let event = Event {
+        type_: EventType::Warning,
+        reason: reasons::LEFT_BEHIND.to_owned(),
+        note: Some(format!("left behind: {}", left.join(", "))),
+        action: "Finalize".to_owned(),
+        secondary: None,
+    };
+    if let Err(error) = context.events.publish(&event, &object.object_ref(&())).await {
+        warn!(%error, "could not publish an Event");
+    }
+}

@@ -1,0 +1,177 @@
+//! Members of the hierarchy: they are ready when what they refer to exists, and go after what belongs to them.
+
+use std::{fmt::Debug, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kantor_api::conditions::{self, Conditioned, types};
+use kube::{
+    Resource, ResourceExt,
+    runtime::{
+        controller::Action,
+        events::{Event, EventType},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::Context;
+use crate::{
+    apply::WriteError,
+    core::{
+        hierarchy::{Described, Kind},
+        lifecycle::{self, DeletionStep, Profile, Standing},
+    },
+};
+
+/// What remains to be cleaned up outside the control plane.
+pub(super) enum Cleanup {
+    /// Nothing.
+    Done,
+    /// Something, which is waited for.
+    Waiting(String),
+}
+
+/// A kind of the hierarchy.
+pub(super) trait Member:
+    Resource<DynamicType = ()>
+    + Described
+    + Conditioned
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// What is particular about the kind.
+    const PROFILE: &'static Profile;
+
+    /// How it stands while it is not being deleted. It is woken by all that this looks at.
+    fn standing(&self, context: &Context) -> Standing {
+        match context.world.unresolved(self, Self::PROFILE.needs) {
+            Some(error) => Standing::unresolved(&error),
+            None => Standing::Ready { reason: Self::PROFILE.ready, message: "ready".to_owned() },
+        }
+    }
+
+    /// Cleans up outside the control plane, after all that belonged to it has gone.
+    fn clean_up(&self, _: &Context) -> impl Future<Output = Result<Cleanup, WriteError>> + Send {
+        async { Ok(Cleanup::Done) }
+    }
+
+    /// Its whole status, of which `conditions` are new.
+    fn status(&self, _: &Context, conditions: &[Condition]) -> Value {
+        json!({ "observedGeneration": self.meta().generation, "conditions": conditions })
+    }
+}
+
+/// Reconciles a member.
+pub(super) async fn reconcile<K: Member>(
+    object: Arc<K>,
+    context: Arc<Context>,
+) -> Result<Action, WriteError> {
+    let profile = K::PROFILE;
+    let deleting = object.meta().deletion_timestamp.is_some();
+    let held = profile.finalizer.is_some_and(|finalizer| object.finalizers().iter().any(|f| f == finalizer));
+    if deleting && !held {
+        return Ok(Action::await_change());
+    }
+    if lifecycle::is_paused(&*object) {
+        report(&*object, &Standing::Paused, &context).await?;
+    } else if deleting {
+        if let Some(standing) = finalize(&*object, &context).await? {
+            report(&*object, &standing, &context).await?;
+        } else if let Some(finalizer) = profile.finalizer {
+            context.writer.remove_finalizer(&*object, finalizer).await?;
+        }
+    } else if let Some(finalizer) = profile.finalizer.filter(|_| !held) {
+        // The change wakes it again: nothing is done before the clean-up of it is sure.
+        context.writer.add_finalizer(&*object, finalizer).await?;
+    } else {
+        report(&*object, &object.standing(&context), &context).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// Removes what belongs to an object; tells what is still waited for.
+async fn finalize<K: Member>(object: &K, context: &Context) -> Result<Option<Standing>, WriteError> {
+    match remove_children(object, K::PROFILE, context).await? {
+        DeletionStep::Delete { message, .. } => Ok(Some(Standing::Finalizing { message, in_use: false })),
+        DeletionStep::InUse { message } => Ok(Some(Standing::Finalizing { message, in_use: true })),
+        DeletionStep::Done => Ok(match object.clean_up(context).await? {
+            Cleanup::Done => None,
+            Cleanup::Waiting(message) => Some(Standing::Finalizing { message, in_use: false }),
+        }),
+    }
+}
+
+/// Deletes the children whose turn it is.
+pub(super) async fn remove_children<K: Described>(
+    object: &K,
+    profile: &Profile,
+    context: &Context,
+) -> Result<DeletionStep, WriteError> {
+    let kinds = profile.on_delete.iter().flat_map(|stage| stage.kinds());
+    if let Some(why) = kinds.filter_map(|kind| context.world.behind(*kind)).next() {
+        return Err(WriteError::Transient(why));
+    }
+    let left = |kind: Kind| {
+        context.world.children(object, kind).iter().filter_map(|id| context.world.facts(id)).collect()
+    };
+    let step = lifecycle::deletion_step(profile.on_delete, left);
+    if let DeletionStep::Delete { now, .. } = &step {
+        for (id, uid) in now {
+            context.writer.delete(&id.kind.resource(), &id.namespace, &id.name, uid.clone()).await?;
+        }
+    }
+    Ok(step)
+}
+
+/// Writes the status if it says anything new, and an Event if `Ready` changed.
+pub(super) async fn report<K: Member>(
+    object: &K,
+    standing: &Standing,
+    context: &Context,
+) -> Result<(), WriteError> {
+    let before = object.conditions();
+    let now = Time(jiff::Timestamp::now());
+    let after = lifecycle::conditions_of(K::PROFILE, standing, before, object.meta().generation, &now);
+    let status = object.status(context, &after);
+    let current =
+        serde_json::to_value(object).ok().and_then(|mut value| value.get_mut("status").map(Value::take));
+    if current.as_ref() == Some(&status) {
+        return Ok(());
+    }
+    context.writer.write_status(object, &status).await?;
+    announce(object, before, &after, context).await;
+    Ok(())
+}
+
+/// Publishes an Event if the condition `Ready` changed.
+pub(super) async fn announce<K: Resource<DynamicType = ()>>(
+    object: &K,
+    before: &[Condition],
+    after: &[Condition],
+    context: &Context,
+) {
+    let (was, is) = (conditions::get(before, types::READY), conditions::get(after, types::READY));
+    let Some(is) =
+        is.filter(|is| was.is_none_or(|was| (&was.status, &was.reason) != (&is.status, &is.reason)))
+    else {
+        return;
+    };
+    let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
+    let event = Event {
+        type_: if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal },
+        reason: is.reason.clone(),
+        note: Some(is.message.clone()),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    // An Event that is lost is no reason to reconcile again.
+    if let Err(error) = context.events.publish(&event, &object.object_ref(&())).await {
+        warn!(%error, "could not publish an Event");
+    }
+}

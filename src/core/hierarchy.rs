@@ -1,0 +1,194 @@
+//! How objects of the control plane refer to each other: by labels, which carry logical names.
+//!
+//! ```text
+//! Organization ← DataPlane ← Environment ← Deployment, Endpoint, Release
+//!              ← DeploymentPipeline ← Project ← Component ← DeploymentTrack ← Build, DeployableArtifact, Deployment
+//!              ← ConfigurationGroup, Build ← DeployableArtifact ← Deployment ← Endpoint
+//! ```
+//!
+//! The logical name of an object is its label `openchoreo.dev/name`; where no object has it, `metadata.name` does.
+
+mod facts;
+mod resolve;
+
+pub use facts::Described;
+pub use resolve::{Catalog, ResolveError, children, find, resolve, unresolved};
+
+use std::fmt;
+
+use kube::core::ApiResource;
+
+/// Kinds that refer or are referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the kinds of the API, by their names")]
+pub enum Kind {
+    Organization,
+    DataPlane,
+    Environment,
+    DeploymentPipeline,
+    Project,
+    Component,
+    DeploymentTrack,
+    Build,
+    ConfigurationGroup,
+    DeployableArtifact,
+    Deployment,
+    Endpoint,
+    Release,
+    Namespace,
+    Secret,
+}
+
+impl Kind {
+    /// How the API server knows the kind.
+    pub fn resource(self) -> ApiResource {
+        match self {
+            Self::Organization => ApiResource::erase::<kantor_api::Organization>(&()),
+            Self::DataPlane => ApiResource::erase::<kantor_api::DataPlane>(&()),
+            Self::Environment => ApiResource::erase::<kantor_api::Environment>(&()),
+            Self::DeploymentPipeline => ApiResource::erase::<kantor_api::DeploymentPipeline>(&()),
+            Self::Project => ApiResource::erase::<kantor_api::Project>(&()),
+            Self::Component => ApiResource::erase::<kantor_api::Component>(&()),
+            Self::DeploymentTrack => ApiResource::erase::<kantor_api::DeploymentTrack>(&()),
+            Self::Build => ApiResource::erase::<kantor_api::Build>(&()),
+            Self::ConfigurationGroup => ApiResource::erase::<kantor_api::ConfigurationGroup>(&()),
+            Self::DeployableArtifact => ApiResource::erase::<kantor_api::DeployableArtifact>(&()),
+            Self::Deployment => ApiResource::erase::<kantor_api::Deployment>(&()),
+            Self::Endpoint => ApiResource::erase::<kantor_api::Endpoint>(&()),
+            Self::Release => ApiResource::erase::<kantor_api::Release>(&()),
+            Self::Namespace => ApiResource::erase::<k8s_openapi::api::core::v1::Namespace>(&()),
+            Self::Secret => ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&()),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// An object, by what tells it apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its namespace; empty for kinds without one.
+    pub namespace: String,
+    /// Its `metadata.name`.
+    pub name: String,
+}
+
+impl Id {
+    /// The object of that kind and name.
+    pub fn new(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { kind, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+/// Under what an object can be found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// Its logical name among the children of the same parents.
+    Labelled {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace.
+        namespace: String,
+        /// Logical names of its parents, from the organization down.
+        scope: Vec<String>,
+        /// Its logical name.
+        name: String,
+    },
+    /// Its `metadata.name`.
+    Named(Id),
+}
+
+/// What an object refers to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Need {
+    /// Kind of the other object.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Logical names of its parents, from the organization down.
+    pub scope: Vec<String>,
+    /// Its logical name.
+    pub name: String,
+    /// Kinds among those who need the referring object that are concerned by changes of the other one as well.
+    pub passes_on: &'static [Kind],
+}
+
+impl Need {
+    /// The keys under which the other object may be found, in the order in which they are tried.
+    pub fn keys(&self) -> [Key; 2] {
+        [
+            Key::Labelled {
+                kind: self.kind,
+                namespace: self.namespace.clone(),
+                scope: self.scope.clone(),
+                name: self.name.clone(),
+            },
+            Key::Named(Id::new(self.kind, self.namespace.clone(), self.name.clone())),
+        ]
+    }
+
+    /// Whether the same object is looked for in `other`, if only elsewhere: the first that leads somewhere counts.
+    pub fn is_alternative(&self, other: &Self) -> bool {
+        (self.kind, &self.name) == (other.kind, &other.name)
+    }
+}
+
+/// What has to be known of an object to find it, to find what it needs, and to wake who needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The object.
+    pub id: Id,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Logical names of its parents as far as it names them, from the organization down.
+    pub scope: Vec<Option<String>>,
+    /// Its logical name, if it carries one.
+    pub logical_name: Option<String>,
+    /// What it refers to.
+    pub needs: Vec<Need>,
+    /// Labels that it should carry and does not.
+    pub missing_labels: Vec<&'static str>,
+    /// Changes when those who need the object are concerned.
+    pub essence: u64,
+    /// Changes when those whom the object needs are concerned.
+    pub report: u64,
+}
+
+impl Facts {
+    /// The keys under which the object is found.
+    pub fn keys(&self) -> Vec<Key> {
+        let mut keys = vec![Key::Named(self.id.clone())];
+        if let (Some(name), Some(scope)) =
+            (&self.logical_name, self.scope.iter().cloned().collect::<Option<Vec<_>>>())
+        {
+            let (kind, namespace) = (self.id.kind, self.id.namespace.clone());
+            keys.push(Key::Labelled { kind, namespace, scope, name: name.clone() });
+        }
+        keys
+    }
+
+    /// Whether the object may be a child of `scope`: it says nothing else.
+    pub fn fits(&self, scope: &[String]) -> bool {
+        self.scope.len() == scope.len()
+            && self.scope.iter().zip(scope).all(|(own, asked)| own.as_ref().is_none_or(|own| own == asked))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;

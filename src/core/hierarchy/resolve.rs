@@ -1,0 +1,156 @@
+//! Finding what an object refers to, and who refers to it.
+
+use thiserror::Error;
+
+use super::{Facts, Id, Key, Kind, Need};
+
+/// Where objects are looked up.
+pub trait Catalog {
+    /// The objects that are found under `key`, in a stable order.
+    fn found(&self, key: &Key) -> Vec<Id>;
+    /// The objects that refer to `key`, in a stable order.
+    fn referring(&self, key: &Key) -> Vec<Id>;
+    /// What is known of an object.
+    fn facts(&self, id: &Id) -> Option<&Facts>;
+}
+
+/// Why what an object refers to was not found.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ResolveError {
+    /// There is none.
+    #[error("{kind} {name} does not exist{}", within(.scope))]
+    Missing {
+        /// Kind of what is missing.
+        kind: Kind,
+        /// Its logical name.
+        name: String,
+        /// Logical names of its parents, from the organization down.
+        scope: Vec<String>,
+    },
+    /// There is more than one.
+    #[error(
+        "{kind} {name} is ambiguous{}: {}; give each its own label openchoreo.dev/name", within(.scope), .found.join(", ")
+    )]
+    Ambiguous {
+        /// Kind of what was looked for.
+        kind: Kind,
+        /// Its logical name.
+        name: String,
+        /// Logical names of its parents, from the organization down.
+        scope: Vec<String>,
+        /// Names of the objects that were found.
+        found: Vec<String>,
+    },
+    /// The object does not say.
+    #[error("label {} is missing", .0.join(", "))]
+    Unlabelled(
+        /// The labels.
+        Vec<&'static str>,
+    ),
+    /// The object does not refer to anything of the kind.
+    #[error("no {0} is named")]
+    Unnamed(Kind),
+}
+
+/// The chain of parents, from the nearest up: " in component greeter of project shop of organization acme".
+fn within(scope: &[String]) -> String {
+    const LEVELS: &[&str] =
+        &["organization", "project", "component", "deployment track", "environment", "deployment"];
+    let chain: Vec<String> =
+        LEVELS.iter().zip(scope).map(|(level, name)| format!("{level} {name}")).rev().collect();
+    if chain.is_empty() { String::new() } else { format!(" in {}", chain.join(" of ")) }
+}
+
+/// The object of `kind` that the object of `facts` refers to. Of several references to one kind the first that leads
+/// somewhere counts; logical names go before `metadata.name`.
+pub fn resolve(catalog: &impl Catalog, facts: &Facts, kind: Kind) -> Result<Id, ResolveError> {
+    let mut first_error = None;
+    for need in facts.needs.iter().filter(|need| need.kind == kind) {
+        match find(catalog, need) {
+            Err(error @ ResolveError::Missing { .. }) => {
+                first_error.get_or_insert(error);
+            }
+            other => return other,
+        }
+    }
+    Err(first_error.unwrap_or_else(|| {
+        if facts.missing_labels.is_empty() {
+            ResolveError::Unnamed(kind)
+        } else {
+            ResolveError::Unlabelled(facts.missing_labels.clone())
+        }
+    }))
+}
+
+/// Why one of the objects of `kinds` that the object of `facts` refers to, or should refer to, was not found.
+pub fn unresolved(catalog: &impl Catalog, facts: &Facts, kinds: &[Kind]) -> Option<ResolveError> {
+    kinds.iter().find_map(|kind| {
+        let needs = counting(catalog, facts, *kind);
+        if needs.is_empty() {
+            return resolve(catalog, facts, *kind).err();
+        }
+        needs.into_iter().find_map(|need| find(catalog, need).err())
+    })
+}
+
+/// The references to `kind` that count: of alternatives, the first that leads somewhere.
+fn counting<'a>(catalog: &impl Catalog, facts: &'a Facts, kind: Kind) -> Vec<&'a Need> {
+    let mut counting: Vec<&Need> = vec![];
+    for need in facts.needs.iter().filter(|need| need.kind == kind) {
+        match counting.iter_mut().find(|other| need.is_alternative(other)) {
+            None => counting.push(need),
+            Some(other) if candidates(catalog, other).is_empty() && !candidates(catalog, need).is_empty() => {
+                *other = need;
+            }
+            Some(_) => {}
+        }
+    }
+    counting
+}
+
+/// The objects that `need` may be about: those of the logical name, or else the one of the name.
+fn candidates(catalog: &impl Catalog, need: &Need) -> Vec<Id> {
+    let [labelled, named] = need.keys();
+    let mut found = catalog.found(&labelled);
+    if found.is_empty() {
+        found = catalog.found(&named);
+        found.retain(|id| catalog.facts(id).is_some_and(|facts| facts.fits(&need.scope)));
+    }
+    found
+}
+
+/// The object that `need` is about.
+pub fn find(catalog: &impl Catalog, need: &Need) -> Result<Id, ResolveError> {
+    let mut found = candidates(catalog, need);
+    let (kind, name, scope) = (need.kind, need.name.clone(), need.scope.clone());
+    match found.len() {
+        0 => Err(ResolveError::Missing { kind, name, scope }),
+        1 => Ok(found.swap_remove(0)),
+        _ => {
+            let found = found.into_iter().map(|id| id.name).collect();
+            Err(ResolveError::Ambiguous { kind, name, scope, found })
+        }
+    }
+}
+
+/// The objects of `kind` that refer to `parent` and to no other object in its place.
+pub fn children(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
+    // An organization is its namespace: what lies elsewhere is not its own, whatever its labels say.
+    let at_home = |id: &Id| parent.id.kind != Kind::Organization || id.namespace == parent.id.name;
+    let mut children: Vec<Id> = parent
+        .keys()
+        .iter()
+        .flat_map(|key| catalog.referring(key))
+        .filter(|id| id.kind == kind && at_home(id))
+        .filter(|id| {
+            let Some(child) = catalog.facts(id) else { return false };
+            // An ambiguous parent is a parent: its children are not to be lost.
+            counting(catalog, child, parent.id.kind)
+                .into_iter()
+                .any(|need| candidates(catalog, need).contains(&parent.id))
+        })
+        .collect();
+    children.sort();
+    children.dedup();
+    children
+}

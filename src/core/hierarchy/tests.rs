@@ -1,0 +1,3 @@
+mod essence;
+mod facts;
+mod resolve;

@@ -1,0 +1,163 @@
+//! Namespaces on data planes: which belong to which environment and project, and what has to be done to be rid of them.
+//!
+//! A namespace is for one project in one environment. The environment's status records it, and the plane's labels tell it
+//! again where the record is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kantor_api::{common::PlaneRecord, environment::NamespaceRecord, labels::plane};
+
+/// A namespace as seen on a data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaneNamespace {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl PlaneNamespace {
+    fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether it is one of ours, for that environment of that organization.
+    pub fn is_of(&self, organization: &str, environment: &str) -> bool {
+        self.label(plane::MANAGED_BY) == plane::MANAGED_BY_DEPLOYMENT_CONTROLLER
+            && self.label(plane::ORGANIZATION_NAME) == organization
+            && self.label(plane::ENVIRONMENT_NAME) == environment
+    }
+}
+
+/// What is seen on a data plane at the moment: nothing if it cannot be told.
+pub type Sight<'a> = &'a dyn Fn(&PlaneRecord) -> Option<Vec<PlaneNamespace>>;
+
+/// What is to be recorded for an environment: what was recorded and is not known to be gone, and what is seen on the
+/// data plane `current`.
+pub fn record(
+    recorded: &[NamespaceRecord],
+    current: Option<&PlaneRecord>,
+    organization: &str,
+    environment: &str,
+    sight: Sight<'_>,
+) -> Vec<NamespaceRecord> {
+    let mut records: BTreeSet<NamespaceRecord> = recorded
+        .iter()
+        .filter(|record| {
+            sight(&record.data_plane).is_none_or(|seen| {
+                seen.iter().any(|ns| ns.name == record.name && ns.is_of(organization, environment))
+            })
+        })
+        .cloned()
+        .collect();
+    for namespace in current.and_then(sight).into_iter().flatten().filter(|ns| ns.is_of(organization, environment)) {
+        records.insert(NamespaceRecord {
+            data_plane: current.cloned().unwrap_or_default(),
+            project: namespace.label(plane::PROJECT_NAME).to_owned(),
+            name: namespace.name,
+        });
+    }
+    records.into_iter().collect()
+}
+
+/// What has to be done about one recorded namespace to be rid of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemovalStep {
+    /// It is gone, or no longer ours.
+    Gone,
+    /// Delete the one with this UID, and wait.
+    Delete {
+        /// UID of the namespace that was seen.
+        uid: Option<String>,
+    },
+    /// It is on its way.
+    AwaitEnd,
+    /// The data plane cannot be asked.
+    Unreachable,
+}
+
+/// What has to be done about `record` to be rid of it, seeing `seen` on its data plane.
+pub fn removal_step(
+    record: &NamespaceRecord,
+    organization: &str,
+    environment: &str,
+    seen: Option<&[PlaneNamespace]>,
+) -> RemovalStep {
+    let Some(seen) = seen else { return RemovalStep::Unreachable };
+    match seen.iter().find(|ns| ns.name == record.name && ns.is_of(organization, environment)) {
+        None => RemovalStep::Gone,
+        Some(namespace) if namespace.deleting => RemovalStep::AwaitEnd,
+        Some(namespace) => RemovalStep::Delete { uid: namespace.uid.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn plane_a() -> PlaneRecord {
+        PlaneRecord { namespace: "acme".into(), name: "a".into(), cluster_uid: Some("uid-a".into()) }
+    }
+
+    fn plane_b() -> PlaneRecord {
+        PlaneRecord { name: "b".into(), ..plane_a() }
+    }
+
+    fn namespace(name: &str, organization: &str, environment: &str) -> PlaneNamespace {
+        let labels = [
+            (plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER),
+            (plane::ORGANIZATION_NAME, organization),
+            (plane::ENVIRONMENT_NAME, environment),
+            (plane::PROJECT_NAME, "shop"),
+        ];
+        let labels = labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        PlaneNamespace { name: name.into(), uid: Some(format!("uid-{name}")), labels, deleting: false }
+    }
+
+    fn recorded(name: &str, data_plane: PlaneRecord) -> NamespaceRecord {
+        NamespaceRecord { name: name.into(), project: "shop".into(), data_plane }
+    }
+
+    #[test]
+    fn what_is_seen_is_recorded_and_only_that_of_the_environment() {
+        let seen = vec![
+            namespace("ours", "acme", "dev"),
+            namespace("other-environment", "acme", "prod"),
+            namespace("other-tenant", "globex", "dev"),
+            PlaneNamespace { labels: BTreeMap::new(), ..namespace("unlabelled", "acme", "dev") },
+        ];
+        let records = record(&[], Some(&plane_a()), "acme", "dev", &|_| Some(seen.clone()));
+        assert_eq!(records, [recorded("ours", plane_a())]);
+    }
+
+    #[test]
+    fn a_record_goes_only_when_its_plane_shows_that_the_namespace_has_gone() {
+        let before = [recorded("old", plane_b()), recorded("gone", plane_a())];
+        // Plane b does not answer; plane a does and has nothing.
+        let sight = |plane: &PlaneRecord| (plane.name == "a").then(Vec::new);
+        assert_eq!(record(&before, Some(&plane_a()), "acme", "dev", &sight), [recorded("old", plane_b())]);
+        assert_eq!(record(&before, None, "acme", "dev", &|_| None), [recorded("gone", plane_a()), recorded("old", plane_b())]);
+    }
+
+    #[rstest]
+    #[case::not_known(None, RemovalStep::Unreachable)]
+    #[case::gone(Some(vec![]), RemovalStep::Gone)]
+    #[case::there(Some(vec![namespace("ns", "acme", "dev")]), RemovalStep::Delete { uid: Some("uid-ns".into()) })]
+    #[case::going(
+        Some(vec![PlaneNamespace { deleting: true, ..namespace("ns", "acme", "dev") }]),
+        RemovalStep::AwaitEnd
+    )]
+    #[case::of_someone_else_by_now(Some(vec![namespace("ns", "globex", "dev")]), RemovalStep::Gone)]
+    fn a_namespace_is_deleted_only_while_it_is_seen_to_be_ours(
+        #[case] seen: Option<Vec<PlaneNamespace>>,
+        #[case] expected: RemovalStep,
+    ) {
+        assert_eq!(removal_step(&recorded("ns", plane_a()), "acme", "dev", seen.as_deref()), expected);
+    }
+}

@@ -1,0 +1,30 @@
+//! Remote clusters: how to reach them, whether they answer, and clients for them.
+//!
+//! ```text
+//! DataPlane + Secrets ─→ kubeconfig (hostile input) ─→ Access ─→ Planes ─→ one connector per DataPlane
+//! controllers ─→ Planes::get: a connected Plane at once, or why there is none at once
+//! ```
+
+mod access;
+mod addresses;
+mod capabilities;
+mod client;
+mod connector;
+mod kubeconfig;
+mod plane;
+mod registry;
+mod subscribers;
+mod watches;
+
+pub use access::{Access, Auth, PlaneKey, RemoteAccess};
+pub use addresses::AddressPolicy;
+pub use capabilities::{Capabilities, Capability, Kind};
+pub use client::AccessChange;
+pub use connector::{DisconnectReason, PlaneState};
+pub use kubeconfig::{
+    MAX_DOCUMENT_BYTES, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
+    parse_kubeconfig, secret_names,
+};
+pub use plane::Plane;
+pub use registry::{NotConnected, PlaneOptions, Planes};
+pub use watches::{Follow, FollowState, Followed, OWNER_UID, RemoteChange};

@@ -1,0 +1,292 @@
+//! One task per wanted plane: it connects, probes, takes new credentials, and tries again.
+//!
+//! ```text
+//! attempt ──found──→ hold: probe · swap credentials · refresh optional parts ──lost──┐
+//!    ↑   └──failed──────────────────────────────────────────────────────────→ wait ←─┘
+//!    └──────────────────────── backoff over, or a new access ───────────────────┘
+//! ```
+//! What an outcome means is decided by [`state::Machine`]; here is only what has to wait.
+
+mod probe;
+mod refresh;
+mod state;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{info, warn};
+
+pub(super) use self::state::Facts;
+pub use self::state::{DisconnectReason, PlaneState};
+use self::{
+    probe::Found,
+    state::{Failure, Machine, Verdict},
+};
+use super::{
+    Access, AccessChange, PlaneKey,
+    client::{AccessError, Connection},
+    plane::{Plane, Session},
+    registry::Hub,
+};
+
+/// Probes that callers ask for by their doubts are at least this far apart.
+const DOUBT_SPACING: Duration = Duration::from_secs(1);
+
+/// The connector of one plane.
+pub(super) struct Connector {
+    key: PlaneKey,
+    /// Tells this connector's planes from those of an earlier one of the same key.
+    id: u64,
+    access: watch::Receiver<Access>,
+    hub: Arc<Hub>,
+    machine: Machine,
+    published: Arc<RwLock<PlaneState>>,
+    /// Connections and watches.
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    jitter: RandomState,
+}
+
+impl Connector {
+    /// A connector, and where it makes the state known. `known_uid` is the cluster that the plane is known to be.
+    pub(super) fn new(
+        key: PlaneKey,
+        id: u64,
+        access: watch::Receiver<Access>,
+        known_uid: Option<String>,
+        hub: Arc<Hub>,
+        stop: CancellationToken,
+    ) -> (Self, Arc<RwLock<PlaneState>>) {
+        let published = Arc::new(RwLock::new(PlaneState::Connecting));
+        let connector = Self {
+            key,
+            id,
+            access,
+            hub,
+            machine: Machine::new(known_uid),
+            published: published.clone(),
+            tasks: TaskTracker::new(),
+            stop,
+            jitter: RandomState::new(),
+        };
+        (connector, published)
+    }
+
+    /// Connects and stays connected until told to stop. Nothing of the plane is left when this returns.
+    pub(super) async fn run(mut self) {
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.drive()).await;
+        self.hub.withdraw(&self.key, self.id);
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    async fn drive(&mut self) {
+        loop {
+            let access = self.access.borrow_and_update().clone();
+            // Boxed: planes that wait would otherwise hold the room that an attempt takes.
+            let attempt = Box::pin(attempt(self.hub.clone(), access.clone(), self.tasks.clone(), self.stop.clone()));
+            let Some(outcome) = unless_changed(&mut self.access, attempt).await else { continue };
+            match outcome {
+                Ok((connection, found)) => Box::pin(self.hold(access, connection, found)).await,
+                Err(failure) => {
+                    self.machine.failed(Timestamp::now(), failure);
+                }
+            }
+            self.publish();
+            let wait = self.machine.wait(self.hub.options.probe_interval, self.random());
+            if unless_changed(&mut self.access, sleep(wait)).await.is_none() {
+                self.machine.begin_anew();
+            }
+        }
+    }
+
+    /// Keeps the plane connected, until it is lost or given another address.
+    async fn hold(&mut self, mut access: Access, connection: Connection, found: Found) {
+        if self.machine.found(Timestamp::now(), &found.facts) == Verdict::Disconnect {
+            return;
+        }
+        let (kinds, kinds_seen) = watch::channel(found.kinds);
+        let session = Session::new(&connection, self.tasks.clone(), self.hub.objects.clone(), kinds_seen);
+        let mut plane = Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
+        self.hub.put(&plane, &self.stop);
+        self.publish();
+        let mut news = self.follow_kinds(&connection, kinds);
+
+        let mut probed = Instant::now();
+        let mut due = probed + self.next_probe();
+        loop {
+            tokio::select! {
+                biased;
+                () = changed(&mut self.access) => match self.exchange(&mut access, &connection) {
+                    Exchange::Done => {}
+                    Exchange::Leave => break self.machine.left(),
+                    Exchange::Failed => break,
+                },
+                Some((version, capabilities)) = news.recv() => {
+                    if self.machine.refreshed(&version, &capabilities) {
+                        plane = plane.with(version, capabilities);
+                        self.hub.put(&plane, &self.stop);
+                        self.publish();
+                    }
+                    continue;
+                }
+                () = connection.doubt.notified() => {
+                    due = due.min(probed + DOUBT_SPACING);
+                    continue;
+                }
+                () = sleep_until(due) => {}
+            }
+            let probe = probe::alive(&connection.probes, self.hub.options.probe_timeout);
+            // A new access makes the answer worthless: the plane is probed again with it.
+            let Some(outcome) = until_changed(&self.access, probe).await else {
+                due = Instant::now();
+                continue;
+            };
+            let verdict = match outcome {
+                Ok(uid) => self.machine.answered(Timestamp::now(), &uid),
+                Err(failure) => self.machine.failed(Timestamp::now(), failure),
+            };
+            if verdict == Verdict::Disconnect {
+                break;
+            }
+            self.store_state();
+            probed = Instant::now();
+            due = probed + self.next_probe();
+        }
+        self.hub.withdraw(&self.key, self.id);
+        // `connection` ends here, and with it everything that uses it.
+    }
+
+    /// Brings a new access into use.
+    fn exchange(&mut self, access: &mut Access, connection: &Connection) -> Exchange {
+        let new = self.access.borrow_and_update().clone();
+        let change = AccessChange::between(access, &new);
+        *access = new;
+        match (change, &*access) {
+            (AccessChange::Reconnect, _) => Exchange::Leave,
+            (AccessChange::Swap, Access::Remote(remote)) => match connection.swap(&remote.auth) {
+                Ok(()) => {
+                    info!(plane = %self.key, "uses new credentials");
+                    Exchange::Done
+                }
+                Err(error) => {
+                    self.machine.failed(Timestamp::now(), unusable(error));
+                    Exchange::Failed
+                }
+            },
+            _ => Exchange::Done,
+        }
+    }
+
+    fn follow_kinds(
+        &self,
+        connection: &Connection,
+        kinds: watch::Sender<u64>,
+    ) -> mpsc::Receiver<refresh::News> {
+        let (tell, news) = mpsc::channel(1);
+        let following = refresh::follow_kinds(
+            connection.watches.clone(),
+            connection.probes.clone(),
+            self.hub.options.attempt_timeout,
+            kinds,
+            tell,
+        );
+        let closed = connection.closed.clone();
+        self.tasks.spawn(async move {
+            closed.run_until_cancelled(following).await;
+        });
+        news
+    }
+
+    fn next_probe(&self) -> Duration {
+        self.machine.wait(self.hub.options.probe_interval, self.random())
+    }
+
+    fn random(&self) -> f64 {
+        let random = u32::try_from(self.jitter.hash_one(Instant::now()) >> 32).unwrap_or_default();
+        f64::from(random) / f64::from(u32::MAX)
+    }
+
+    /// Makes the state known, and tells of it if it is another one than before.
+    fn publish(&self) {
+        let new = self.machine.state();
+        let old = self.store_state();
+        if state::same_but_for_contact(&old, new) {
+            return;
+        }
+        match new {
+            PlaneState::Connecting => info!(plane = %self.key, "connecting"),
+            PlaneState::Connected { server_version, cluster_uid, capabilities, .. } => info!(
+                plane = %self.key, server_version, cluster_uid, capabilities = capabilities.names().join(","),
+                "connected"
+            ),
+            PlaneState::Disconnected { why, message, .. } => {
+                warn!(plane = %self.key, reason = %why, message, "not connected; trying again");
+            }
+        }
+        self.hub.changes.tell(&self.key);
+    }
+
+    fn store_state(&self) -> PlaneState {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *published, self.machine.state().clone())
+    }
+}
+
+enum Exchange {
+    /// It is in use: time for a probe.
+    Done,
+    /// It is for another server.
+    Leave,
+    /// It cannot be used.
+    Failed,
+}
+
+async fn attempt(
+    hub: Arc<Hub>,
+    access: Access,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) -> Result<(Connection, Found), Failure> {
+    let connection = Connection::open(&access, hub.own.as_ref(), &hub.options.client_settings(), &tasks, &stop)
+        .map_err(unusable)?;
+    let found = probe::everything(&connection.probes, hub.options.attempt_timeout).await?;
+    Ok((connection, found))
+}
+
+fn unusable(error: AccessError) -> Failure {
+    Failure { why: DisconnectReason::InvalidAccess, message: format!("cannot use the plane's access: {error}") }
+}
+
+/// Waits for a new access.
+async fn changed(access: &mut watch::Receiver<Access>) {
+    if access.changed().await.is_err() {
+        // The plane is being forgotten: its token ends this wait.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// None if a new access came before `work` was done.
+async fn unless_changed<T>(access: &mut watch::Receiver<Access>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = changed(access) => None,
+        done = work => Some(done),
+    }
+}
+
+/// As [`unless_changed`], leaving the change to be noticed by others.
+async fn until_changed<T>(access: &watch::Receiver<Access>, work: impl Future<Output = T>) -> Option<T> {
+    let mut access = access.clone();
+    unless_changed(&mut access, work).await
+}

@@ -1,0 +1,237 @@
+//! Asking a cluster who it is and what it has.
+//!
+//! The answers are read here and not by kube: the server is whatever somebody put into a kubeconfig, and kube logs
+//! what it cannot read.
+
+use std::{error::Error as StdError, future::Future, io, time::Duration};
+
+use http::{Request, Response, StatusCode, header::ACCEPT};
+use http_body_util::BodyExt;
+use kube::{
+    Client, Error,
+    client::Body,
+    core::{PartialObjectMeta, discovery::v2::ACCEPT_AGGREGATED_DISCOVERY_V2},
+};
+use rustls::{AlertDescription, CertificateError};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::state::{DisconnectReason, Facts, Failure};
+use crate::planes::{
+    Capabilities,
+    capabilities::{self, Kind},
+    client::ResolveError,
+};
+
+/// What discovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) facts: Facts,
+    /// Changes with the kinds that the cluster serves.
+    pub(super) kinds: u64,
+}
+
+/// Asks everything that has to be known of a plane before it is used, within `deadline`.
+pub(super) async fn everything(client: &Client, deadline: Duration) -> Result<Found, Failure> {
+    within(deadline, async {
+        let server_version = version(client).await?;
+        let cluster_uid = identity(client).await?;
+        let (capabilities, kinds) = discover(client).await?;
+        Ok(Found { facts: Facts { server_version, cluster_uid, capabilities }, kinds })
+    })
+    .await
+}
+
+/// Asks for the cluster's identity, which takes valid credentials and a working store.
+pub(super) async fn alive(client: &Client, deadline: Duration) -> Result<String, Failure> {
+    within(deadline, identity(client)).await
+}
+
+async fn within<T>(
+    deadline: Duration,
+    asking: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    tokio::time::timeout(deadline, asking).await.unwrap_or_else(|_| Err(silence()))
+}
+
+async fn version(client: &Client) -> Result<String, Failure> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        git_version: String,
+    }
+    let version: Version = ask(client, "/version", "application/json").await?;
+    Ok(printable(&version.git_version))
+}
+
+async fn identity(client: &Client) -> Result<String, Failure> {
+    const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let namespace: PartialObjectMeta = ask(client, "/api/v1/namespaces/kube-system", METADATA).await?;
+    match namespace.metadata.uid {
+        Some(uid) if !uid.is_empty() => Ok(printable(&uid)),
+        _ => Err(not_kubernetes()),
+    }
+}
+
+/// The optional parts of a cluster, and a number that changes with the kinds that it serves.
+pub(super) async fn discover(client: &Client) -> Result<(Capabilities, u64), Failure> {
+    let answer = get(client, "/apis", ACCEPT_AGGREGATED_DISCOVERY_V2).await?;
+    let kinds = capabilities::kinds(&answer).ok_or_else(|| Failure {
+        why: DisconnectReason::NotKubernetes,
+        message: "the server does not tell what it serves in one answer: Kubernetes 1.27 or newer is needed".to_owned(),
+    })?;
+    Ok((Capabilities::of(&kinds), fingerprint(&kinds)))
+}
+
+/// The version and the optional parts of a cluster that is known already.
+pub(super) async fn refresh(
+    client: &Client,
+    deadline: Duration,
+) -> Result<(String, Capabilities, u64), Failure> {
+    within(deadline, async {
+        let (capabilities, kinds) = discover(client).await?;
+        Ok((version(client).await?, capabilities, kinds))
+    })
+    .await
+}
+
+fn fingerprint<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    kinds.into_iter().for_each(|kind| kind.hash(&mut hasher));
+    hasher.finish()
+}
+
+async fn ask<T: DeserializeOwned>(client: &Client, path: &'static str, accept: &str) -> Result<T, Failure> {
+    let answer = get(client, path, accept).await?;
+    serde_json::from_slice(&answer).map_err(|_| not_kubernetes())
+}
+
+async fn get(client: &Client, path: &'static str, accept: &str) -> Result<Vec<u8>, Failure> {
+    let request = Request::get(path)
+        .header(ACCEPT, accept)
+        .body(Body::empty())
+        .map_err(|error| failure_of(&Error::HttpError(error)))?;
+    let answer = client.send(request).await.map_err(|error| failure_of(&error))?;
+    if let Some(failure) = failure_of_status(answer.status(), path) {
+        return Err(failure);
+    }
+    read(answer).await
+}
+
+async fn read(answer: Response<Body>) -> Result<Vec<u8>, Failure> {
+    let body = answer.into_body().collect().await.map_err(|error| failure_of(&error))?;
+    Ok(body.to_bytes().to_vec())
+}
+
+fn failure_of_status(status: StatusCode, path: &str) -> Option<Failure> {
+    let (why, message) = match status {
+        status if status.is_success() => return None,
+        StatusCode::UNAUTHORIZED => (DisconnectReason::Unauthorized, UNAUTHORIZED.to_owned()),
+        StatusCode::FORBIDDEN => (
+            DisconnectReason::Forbidden,
+            format!("the credentials may not read {path}: grant the plane's role to their user"),
+        ),
+        status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => (
+            DisconnectReason::Unhealthy,
+            format!("the server answers {}: look at the health of its API server", status.as_u16()),
+        ),
+        _ => return Some(not_kubernetes()),
+    };
+    Some(Failure { why, message })
+}
+
+const UNAUTHORIZED: &str = "the credentials are not accepted (401): put valid ones into the plane's Secret";
+
+fn not_kubernetes() -> Failure {
+    Failure {
+        why: DisconnectReason::NotKubernetes,
+        message: "what answers is not a Kubernetes API server: correct the server's address".to_owned(),
+    }
+}
+
+fn silence() -> Failure {
+    unreachable("it does not answer in time")
+}
+
+fn unreachable(how: &str) -> Failure {
+    Failure {
+        why: DisconnectReason::Unreachable,
+        message: format!(
+            "cannot reach the server: {how}; check its address, the network between and its health"
+        ),
+    }
+}
+
+/// Finds what is behind an error. The texts are ours: those of the causes change from try to try, and may quote
+/// what a server chose to send.
+fn failure_of(error: &(dyn StdError + 'static)) -> Failure {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.find_map(known).unwrap_or_else(|| unreachable("the connection broke"))
+}
+
+fn known(error: &(dyn StdError + 'static)) -> Option<Failure> {
+    if let Some(name) = error.downcast_ref::<ResolveError>() {
+        return Some(unreachable(match name {
+            ResolveError::Unknown => "its name is not known",
+            ResolveError::Refused => "its name has no address that a plane may have",
+        }));
+    }
+    if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+        return Some(failure_of_tls(tls));
+    }
+    let io = error.downcast_ref::<io::Error>()?;
+    // The source of an io::Error is not what it wraps, but the source of that.
+    let wrapped = io.get_ref().and_then(|wrapped| known(wrapped));
+    Some(wrapped.unwrap_or_else(|| failure_of_io(io.kind())))
+}
+
+fn failure_of_io(kind: io::ErrorKind) -> Failure {
+    unreachable(match kind {
+        io::ErrorKind::ConnectionRefused => "the connection is refused",
+        io::ErrorKind::TimedOut => return silence(),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "there is no way to it",
+        _ => "the connection broke",
+    })
+}
+
+fn failure_of_tls(error: &rustls::Error) -> Failure {
+    let why = match error {
+        rustls::Error::AlertReceived(
+            AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateRequired
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied,
+        ) => {
+            return Failure { why: DisconnectReason::Unauthorized, message: UNAUTHORIZED.to_owned() };
+        }
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "its certificate is not signed by the given authority"
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "its certificate is for another name",
+        rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "its certificate has expired",
+        rustls::Error::InvalidCertificate(_) => "its certificate is not valid",
+        _ => "the handshake fails",
+    };
+    Failure {
+        why: DisconnectReason::TlsFailed,
+        message: format!(
+            "cannot trust the server: {why}; correct certificate-authority-data, tls-server-name or the server's certificate"
+        ),
+    }
+}
+
+/// A short text of a server that may go into a status.
+fn printable(text: &str) -> String {
+    const LONGEST: usize = 64;
+    text.chars().filter(char::is_ascii_graphic).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests;

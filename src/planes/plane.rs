@@ -1,0 +1,138 @@
+//! A connected plane, as controllers get it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use kube::{Client, api::ApiResource};
+use tokio::sync::{Notify, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Capabilities, Follow, Followed, PlaneKey, RemoteChange,
+    client::Connection,
+    connector::Facts,
+    subscribers::Subscribers,
+    watches::{Follows, Surroundings},
+};
+
+/// A connected plane. What it says holds for the moment it was handed out; its clients fail at once when the plane
+/// is no longer connected.
+#[derive(Clone)]
+pub struct Plane {
+    /// The DataPlane.
+    pub key: PlaneKey,
+    /// UID of the namespace `kube-system`.
+    pub cluster_uid: String,
+    /// Version of the server, such as `v1.36.3`.
+    pub server_version: String,
+    /// Its optional parts.
+    pub capabilities: Capabilities,
+    /// How long a call may take in all. Callers apply it: a client cannot know when an answer is complete.
+    pub deadline: Duration,
+    id: u64,
+    session: Arc<Session>,
+}
+
+/// What lives as long as the connection.
+pub(super) struct Session {
+    calls: Client,
+    watches: Client,
+    doubt: Arc<Notify>,
+    closed: CancellationToken,
+    tasks: TaskTracker,
+    changes: Subscribers<RemoteChange>,
+    kinds: watch::Receiver<u64>,
+    follows: Follows,
+}
+
+impl Session {
+    pub(super) fn new(
+        connection: &Connection,
+        tasks: TaskTracker,
+        changes: Subscribers<RemoteChange>,
+        kinds: watch::Receiver<u64>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            calls: connection.calls.clone(),
+            watches: connection.watches.clone(),
+            doubt: connection.doubt.clone(),
+            closed: connection.closed.clone(),
+            tasks,
+            changes,
+            kinds,
+            follows: Follows::default(),
+        })
+    }
+}
+
+impl Plane {
+    pub(super) fn new(
+        key: PlaneKey,
+        id: u64,
+        facts: Facts,
+        deadline: Duration,
+        session: Arc<Session>,
+    ) -> Self {
+        let Facts { server_version, cluster_uid, capabilities } = facts;
+        Self { key, cluster_uid, server_version, capabilities, deadline, id, session }
+    }
+
+    /// The same connection, of which more is known.
+    pub(super) fn with(&self, server_version: String, capabilities: Capabilities) -> Self {
+        Self { server_version, capabilities, ..self.clone() }
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// For reads and writes: limited in number and rate, with a time-out for silence.
+    pub fn calls(&self) -> Client {
+        self.session.calls.clone()
+    }
+
+    /// For lists and watches, which may be silent for as long as they like.
+    pub fn watches(&self) -> Client {
+        self.session.watches.clone()
+    }
+
+    /// Cancelled when the plane is disconnected or forgotten.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.session.closed
+    }
+
+    /// Has the plane probed soon. The clients do that by themselves when a request is answered 401 or cannot be made;
+    /// this is for what they cannot see, such as a deadline that has passed.
+    pub fn doubt(&self) {
+        self.session.doubt.notify_one();
+    }
+
+    /// Follows the objects of a kind that `selector` selects (empty: all), whole or their metadata only. The first
+    /// call starts the watch, later ones share it; it ends with the connection, or by [`Plane::unfollow`].
+    pub fn follow(&self, resource: &ApiResource, selector: &str, what: Follow) -> Arc<Followed> {
+        let session = &self.session;
+        session.follows.get_or_start(resource, selector, what, || Surroundings {
+            plane: self.key.clone(),
+            client: session.watches.clone(),
+            tasks: session.tasks.clone(),
+            closed: session.closed.child_token(),
+            changes: session.changes.clone(),
+            kinds: session.kinds.clone(),
+        })
+    }
+
+    /// Ends a watch that [`Plane::follow`] started.
+    pub fn unfollow(&self, resource: &ApiResource, selector: &str, what: Follow) {
+        self.session.follows.stop(resource, selector, what);
+    }
+}
+
+impl fmt::Debug for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plane")
+            .field("key", &self.key)
+            .field("cluster_uid", &self.cluster_uid)
+            .field("server_version", &self.server_version)
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
+    }
+}

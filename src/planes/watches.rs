@@ -1,0 +1,189 @@
+//! Following the objects of a plane: one watch per kind and selector, shared by all controllers.
+
+mod follow;
+mod store;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use kube::{
+    Client,
+    api::{ApiResource, DynamicObject},
+};
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::store::Store;
+use super::{PlaneKey, subscribers::Subscribers};
+
+/// The label that names the owner of an object, by the UID that the owner has in the control plane.
+pub const OWNER_UID: &str = "openchoreo.dev/owner-uid";
+
+/// How much of each object is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Follow {
+    /// All of it, but for managed fields.
+    Whole,
+    /// Its metadata, but for managed fields.
+    Metadata,
+}
+
+/// How far the watch of a kind is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowState {
+    /// The first list is under way.
+    Listing,
+    /// The store has been filled and follows the watch.
+    Synced,
+    /// The plane does not serve this kind; it is tried again when that changes.
+    NotInstalled,
+    /// It cannot be listed or watched and is tried again; what the store holds may be behind.
+    Failing {
+        /// Why, free of anything that changes from try to try.
+        error: String,
+    },
+}
+
+/// An object of a plane that was added, changed or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteChange {
+    /// The plane.
+    pub plane: PlaneKey,
+    /// API group of the object.
+    pub group: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Namespace of the object.
+    pub namespace: Option<String>,
+    /// Name of the object.
+    pub name: String,
+    /// Labels of the object; of a deleted one, those it had.
+    pub labels: BTreeMap<String, String>,
+    /// Whether it is gone.
+    pub deleted: bool,
+}
+
+impl RemoteChange {
+    /// UID of the object's owner in the control plane.
+    pub fn owner_uid(&self) -> Option<&str> {
+        self.labels.get(OWNER_UID).map(String::as_str)
+    }
+}
+
+/// The objects of a kind on a plane, as far as the watch has told.
+pub struct Followed {
+    resource: ApiResource,
+    store: Store,
+    state: watch::Sender<FollowState>,
+    stop: CancellationToken,
+}
+
+impl Followed {
+    /// An object.
+    pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<DynamicObject>> {
+        self.store.get(namespace, name)
+    }
+
+    /// All objects, in no order.
+    pub fn all(&self) -> Vec<Arc<DynamicObject>> {
+        self.store.all()
+    }
+
+    /// The objects whose label [`OWNER_UID`] names this owner, in no order.
+    pub fn owned_by(&self, owner_uid: &str) -> Vec<Arc<DynamicObject>> {
+        self.store.owned_by(owner_uid)
+    }
+
+    /// How far the watch is. Only [`FollowState::Synced`] says that what is not here does not exist.
+    pub fn state(&self) -> FollowState {
+        self.state.borrow().clone()
+    }
+
+    /// Whether the store has been filled and follows the watch.
+    pub fn is_synced(&self) -> bool {
+        *self.state.borrow() == FollowState::Synced
+    }
+
+    /// Waits until the store has been filled and follows the watch. False if the watch ended before that.
+    pub async fn synced(&self) -> bool {
+        let mut state = self.state.subscribe();
+        let synced = state.wait_for(|state| *state == FollowState::Synced);
+        self.stop.run_until_cancelled(synced).await.is_some_and(|synced| synced.is_ok())
+    }
+
+    /// Whether the watch has ended: the plane was disconnected or forgotten, or nobody needs it any more. The store
+    /// keeps what it last had.
+    pub fn ended(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}
+
+impl fmt::Debug for Followed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Followed")
+            .field("kind", &self.resource.kind)
+            .field("state", &*self.state.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a watch needs of its plane.
+pub(super) struct Surroundings {
+    pub(super) plane: PlaneKey,
+    pub(super) client: Client,
+    pub(super) tasks: TaskTracker,
+    pub(super) closed: CancellationToken,
+    pub(super) changes: Subscribers<RemoteChange>,
+    /// Changes with the kinds that the plane serves.
+    pub(super) kinds: watch::Receiver<u64>,
+}
+
+/// The watches of one connection.
+#[derive(Default)]
+pub(super) struct Follows(Mutex<HashMap<Key, Arc<Followed>>>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    api_version: String,
+    plural: String,
+    selector: String,
+    what: Follow,
+}
+
+impl Key {
+    fn new(resource: &ApiResource, selector: &str, what: Follow) -> Self {
+        Self {
+            api_version: resource.api_version.clone(),
+            plural: resource.plural.clone(),
+            selector: selector.to_owned(),
+            what,
+        }
+    }
+}
+
+impl Follows {
+    pub(super) fn get_or_start(
+        &self,
+        resource: &ApiResource,
+        selector: &str,
+        what: Follow,
+        surroundings: impl FnOnce() -> Surroundings,
+    ) -> Arc<Followed> {
+        let mut follows = self.lock();
+        let start = || follow::start(resource, selector, what, surroundings());
+        follows.entry(Key::new(resource, selector, what)).or_insert_with(start).clone()
+    }
+
+    pub(super) fn stop(&self, resource: &ApiResource, selector: &str, what: Follow) {
+        if let Some(followed) = self.lock().remove(&Key::new(resource, selector, what)) {
+            followed.stop.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Followed>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,220 @@
+//! One watch: it fills its store and tells what changed.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::{Stream, StreamExt, pin_mut};
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DynamicObject},
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use tokio::{sync::watch, time::sleep};
+use tracing::{info, warn};
+
+use super::{
+    Follow, FollowState, Followed, RemoteChange, Surroundings,
+    store::{Name, Store, name_of},
+};
+
+/// What the server refuses is asked for again at least this often: a server that starts does not serve custom
+/// resources for a moment, and its discovery need not change for it.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+pub(super) fn start(
+    resource: &ApiResource,
+    selector: &str,
+    what: Follow,
+    surroundings: Surroundings,
+) -> Arc<Followed> {
+    let followed = Arc::new(Followed {
+        resource: resource.clone(),
+        store: Store::default(),
+        state: watch::Sender::new(FollowState::Listing),
+        stop: surroundings.closed.clone(),
+    });
+    let (tasks, stop) = (surroundings.tasks.clone(), surroundings.closed.clone());
+    let follower = Follower {
+        followed: followed.clone(),
+        surroundings,
+        selector: selector.to_owned(),
+        what,
+        listed: Vec::new(),
+    };
+    tasks.spawn(async move {
+        stop.run_until_cancelled(Box::pin(follower.run())).await;
+    });
+    followed
+}
+
+struct Follower {
+    followed: Arc<Followed>,
+    surroundings: Surroundings,
+    selector: String,
+    what: Follow,
+    /// What a list in progress has named so far.
+    listed: Vec<Arc<DynamicObject>>,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let mut wait = FIRST_RETRY;
+        loop {
+            self.surroundings.kinds.borrow_and_update();
+            let (resource, client) = (self.followed.resource.clone(), self.surroundings.client.clone());
+            let config = watcher::Config { label_selector: some(&self.selector), ..watcher::Config::default() };
+            let refused = match self.what {
+                Follow::Whole => {
+                    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+                    self.take_all(watcher(api, config), |object| object).await
+                }
+                Follow::Metadata => {
+                    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
+                    self.take_all(watcher(api, config), without_data).await
+                }
+            };
+            if self.set(refused) == FollowState::Synced {
+                wait = FIRST_RETRY;
+            }
+            tokio::select! {
+                // If the sender is gone the plane is too, and this ends with it.
+                Ok(()) = self.surroundings.kinds.changed() => wait = FIRST_RETRY,
+                () = sleep(wait) => wait = (wait * 2).min(LAST_RETRY),
+            }
+        }
+    }
+
+    /// Takes events until the server refuses to go on; returns the state that this is.
+    ///
+    /// kube's watcher says when a watch breaks, and not when it has been resumed. So a broken connection is left to it
+    /// and to the plane's probes, while after a refusal all begins with a new list, whose end is told.
+    async fn take_all<K>(
+        &mut self,
+        events: impl Stream<Item = watcher::Result<Event<K>>>,
+        whole: impl Fn(K) -> DynamicObject,
+    ) -> FollowState {
+        let events = events.default_backoff();
+        pin_mut!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.take(event, &whole),
+                Err(error) => match status(&error) {
+                    Some(404) => return FollowState::NotInstalled,
+                    // It lists again by itself.
+                    Some(410) => {}
+                    Some(code) => return FollowState::Failing { error: refusal(code) },
+                    None if self.followed.is_synced() => {}
+                    None => {
+                        self.set(FollowState::Failing { error: "the connection breaks".to_owned() });
+                    }
+                },
+            }
+        }
+        FollowState::Failing { error: "the watch ended".to_owned() }
+    }
+
+    fn take<K>(&mut self, event: Event<K>, whole: impl Fn(K) -> DynamicObject) {
+        let stored = |object| {
+            let mut object = whole(object);
+            object.managed_fields_mut().clear();
+            Arc::new(object)
+        };
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(object) => self.listed.push(stored(object)),
+            Event::InitDone => self.finish_list(),
+            Event::Apply(object) => {
+                let object = stored(object);
+                self.followed.store.put(object.clone());
+                self.set(FollowState::Synced);
+                self.tell(&object, false);
+            }
+            Event::Delete(object) => {
+                let object = stored(object);
+                self.followed.store.remove(&name_of(&object));
+                self.set(FollowState::Synced);
+                self.tell(&object, true);
+            }
+        }
+    }
+
+    /// A list tells what is there, not what has gone since the last one: that is what it no longer names.
+    fn finish_list(&mut self) {
+        let listed = std::mem::take(&mut self.listed);
+        let mut before: HashMap<Name, Arc<DynamicObject>> = self.followed.store.replace(listed.clone());
+        self.set(FollowState::Synced);
+        for object in listed {
+            let known = before.remove(&name_of(&object));
+            if known.is_none_or(|known| known.resource_version() != object.resource_version()) {
+                self.tell(&object, false);
+            }
+        }
+        for gone in before.values() {
+            self.tell(gone, true);
+        }
+    }
+
+    fn tell(&self, object: &DynamicObject, deleted: bool) {
+        let resource = &self.followed.resource;
+        self.surroundings.changes.tell(&RemoteChange {
+            plane: self.surroundings.plane.clone(),
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+            namespace: object.namespace(),
+            name: object.name_any(),
+            labels: object.labels().clone(),
+            deleted,
+        });
+    }
+
+    /// Sets the state and says so if it is another one; returns what it was.
+    fn set(&self, new: FollowState) -> FollowState {
+        let mut old = new.clone();
+        self.followed.state.send_if_modified(|state| {
+            std::mem::swap(state, &mut old);
+            *state != old
+        });
+        if old != new {
+            let (plane, kind) = (&self.surroundings.plane, &self.followed.resource.kind);
+            match new {
+                FollowState::Listing => {}
+                FollowState::Synced => info!(%plane, kind, "following"),
+                FollowState::NotInstalled => info!(%plane, kind, "not served; following once it is"),
+                FollowState::Failing { error } => warn!(%plane, kind, error, "cannot follow; trying again"),
+            }
+        }
+        old
+    }
+}
+
+/// Metadata in the form of whole objects, so that there is one kind of store.
+fn without_data(object: PartialObjectMeta<DynamicObject>) -> DynamicObject {
+    DynamicObject { types: object.types, metadata: object.metadata, data: serde_json::Value::Null }
+}
+
+fn some(selector: &str) -> Option<String> {
+    (!selector.is_empty()).then(|| selector.to_owned())
+}
+
+fn status(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// In words of ours: what a server says may be anything.
+fn refusal(code: u16) -> String {
+    match code {
+        401 => "the credentials are not accepted (401)".to_owned(),
+        403 => "the credentials may not list and watch it: grant the plane's role to their user".to_owned(),
+        code => format!("the server answers {code}"),
+    }
+}

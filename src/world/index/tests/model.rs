@@ -1,0 +1,212 @@
+//! The index beside a model that keeps nothing and looks at everything.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use crate::{
+    core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need, children, resolve, sample::Shelf},
+    world::index::Index,
+};
+
+const KINDS: [Kind; 3] = [Kind::DataPlane, Kind::Environment, Kind::Deployment];
+const NAMES: [&str; 2] = ["a", "b"];
+const NAMESPACES: [&str; 2] = ["acme", "default"];
+
+/// The index is what one made from `objects` alone would be, and keeps no empty sets.
+pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
+    let (mut found, mut referring) = (HashMap::new(), HashMap::new());
+    for facts in objects {
+        for key in facts.keys() {
+            found.entry(key).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+        }
+        for key in facts.needs.iter().flat_map(Need::keys) {
+            referring.entry(key).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+        }
+    }
+    assert_eq!(index.found, found);
+    assert_eq!(index.referring, referring);
+    assert_eq!(index.objects, objects.iter().map(|facts| (facts.id.clone(), facts.clone())).collect());
+    assert!(index.found.values().chain(index.referring.values()).all(|ids| !ids.is_empty()));
+}
+
+type Objects = BTreeMap<Id, Facts>;
+
+/// Whether `need` may be about the object of `facts`.
+fn may_mean(need: &Need, facts: &Facts) -> bool {
+    need.keys().iter().any(|key| facts.keys().contains(key))
+}
+
+/// Whom a change of an object from `before` to `after` concerns. `objects` are all others.
+fn woken(objects: &Objects, id: &Id, before: Option<&Facts>, after: Option<&Facts>) -> BTreeSet<Id> {
+    let versions: Vec<&Facts> = before.into_iter().chain(after).collect();
+    let places = |facts: Option<&Facts>| facts.map(|facts| (facts.keys(), facts.scope.clone()));
+    let differs = |of: fn(&Facts) -> u64| before.map(of) != after.map(of);
+    let moved = places(before) != places(after);
+    let mut woken = BTreeSet::from([id.clone()]);
+    if moved || differs(|facts| facts.essence) {
+        let mut next: Vec<(&Facts, Option<&[Kind]>)> = versions.iter().map(|facts| (*facts, None)).collect();
+        let mut seen: Vec<(Id, Option<&[Kind]>)> = vec![];
+        while let Some((facts, only)) = next.pop() {
+            for other in objects.values().filter(|o| only.is_none_or(|kinds| kinds.contains(&o.id.kind))) {
+                for need in other.needs.iter().filter(|need| may_mean(need, facts)) {
+                    woken.insert(other.id.clone());
+                    let passed_on = (other.id.clone(), Some(need.passes_on));
+                    if !seen.contains(&passed_on) {
+                        seen.push(passed_on);
+                        next.push((other, Some(need.passes_on)));
+                    }
+                }
+            }
+        }
+    }
+    if moved {
+        for other in objects.values() {
+            for need in other.needs.iter().filter(|need| versions.iter().any(|v| may_mean(need, v))) {
+                let instead = other.needs.iter().filter(|n| (n.kind, &n.name) == (need.kind, &need.name));
+                for need in instead {
+                    woken.extend(objects.values().filter(|o| may_mean(need, o)).map(|o| o.id.clone()));
+                }
+            }
+        }
+    }
+    if differs(|facts| facts.report) || before.map(|f| &f.needs) != after.map(|f| &f.needs) {
+        for need in versions.iter().flat_map(|facts| &facts.needs) {
+            woken.extend(objects.values().filter(|o| may_mean(need, o)).map(|o| o.id.clone()));
+        }
+    }
+    woken
+}
+
+fn name() -> impl Strategy<Value = String> {
+    select(&NAMES[..]).prop_map(str::to_owned)
+}
+
+fn id() -> impl Strategy<Value = Id> {
+    (select(&KINDS[..]), select(&NAMESPACES[..]), name())
+        .prop_map(|(kind, namespace, name)| Id::new(kind, namespace, name))
+}
+
+fn need() -> impl Strategy<Value = Need> {
+    let passes_on: &[&'static [Kind]] = &[&[], &[Kind::Environment], &[Kind::Deployment, Kind::DataPlane]];
+    (id(), name(), select(passes_on)).prop_map(|(id, scope, passes_on)| Need {
+        kind: id.kind,
+        namespace: id.namespace,
+        scope: vec![scope],
+        name: id.name,
+        passes_on,
+    })
+}
+
+/// References go from kind to kind: nothing refers to its own.
+fn facts() -> impl Strategy<Value = Facts> {
+    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), 0..2_u64, 0..2_u64).prop_map(
+        |(id, scope, logical_name, needs, essence, report)| Facts {
+            needs: needs.into_iter().filter(|need| need.kind != id.kind).collect(),
+            id,
+            uid: None,
+            deleting: false,
+            scope: vec![scope],
+            logical_name,
+            missing_labels: vec![],
+            essence,
+            report,
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Facts),
+    Remove(Id),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![3 => facts().prop_map(Step::Put), 1 => id().prop_map(Step::Remove)]
+}
+
+proptest! {
+    #[test]
+    fn after_any_changes_the_index_is_as_if_built_anew_and_has_woken_whom_each_change_concerned(
+        steps in vec(step(), 1..40)
+    ) {
+        let (mut index, mut objects) = (Index::default(), Objects::new());
+        for step in steps {
+            let (id, after) = match step {
+                Step::Put(facts) => (facts.id.clone(), Some(facts)),
+                Step::Remove(id) => (id, None),
+            };
+            let before = objects.remove(&id);
+            let expected = woken(&objects, &id, before.as_ref(), after.as_ref());
+            let told = match &after {
+                Some(facts) => index.put(facts.clone()),
+                None => index.remove(&id),
+            };
+            prop_assert_eq!(told, expected, "{:?} became {:?}", before, after);
+            objects.extend(after.map(|facts| (id, facts)));
+            assert_rebuilt(&index, &objects.values().cloned().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_refers_to_what_does_not_depend_on_the_order_in_which_objects_came(
+        objects in vec(facts(), 1..12).prop_map(|all| all.into_iter().map(|f| (f.id.clone(), f)).collect::<Objects>()),
+        turn in 0..12_usize,
+    ) {
+        let mut order: Vec<Facts> = objects.values().cloned().collect();
+        let shelf = Shelf(order.clone());
+        let turn = turn % order.len();
+        order.rotate_left(turn);
+        let (mut forwards, mut backwards) = (Index::default(), Index::default());
+        order.iter().for_each(|facts| drop(forwards.put(facts.clone())));
+        order.iter().rev().for_each(|facts| drop(backwards.put(facts.clone())));
+        for facts in objects.values() {
+            for kind in KINDS {
+                let expected = resolve(&shelf, facts, kind);
+                prop_assert_eq!(&resolve(&forwards, facts, kind), &expected);
+                prop_assert_eq!(&resolve(&backwards, facts, kind), &expected);
+                let expected = children(&shelf, facts, kind);
+                prop_assert_eq!(&children(&forwards, facts, kind), &expected);
+                prop_assert_eq!(&children(&backwards, facts, kind), &expected);
+            }
+        }
+    }
+
+    /// Whoever decides by its children or by what it refers to, decides anew when that changes.
+    #[test]
+    fn who_finds_other_children_or_parents_after_a_change_is_woken_by_it(
+        steps in vec(step(), 1..30)
+    ) {
+        let mut index = Index::default();
+        for step in steps {
+            let seen_before = views(&index);
+            let woken = match step {
+                Step::Put(facts) => index.put(facts),
+                Step::Remove(id) => index.remove(&id),
+            };
+            for (id, view) in views(&index) {
+                if seen_before.get(&id).is_some_and(|before| *before != view) {
+                    prop_assert!(woken.contains(&id), "{} sees a change and sleeps", id);
+                }
+            }
+        }
+    }
+}
+
+/// What each object sees of the others: what it refers to and who refers to it.
+fn views(index: &Index) -> HashMap<Id, Vec<String>> {
+    let view = |facts: &Facts| {
+        let of = |kind| format!("{:?} {:?}", resolve(index, facts, kind), children(index, facts, kind));
+        KINDS.map(of).to_vec()
+    };
+    index.objects.iter().map(|(id, facts)| (id.clone(), view(facts))).collect()
+}
+
+/// The parts of a catalog agree with each other.
+#[test]
+fn an_empty_index_knows_nothing() {
+    let index = Index::default();
+    let key = Key::Named(Id::new(Kind::Secret, "acme", "token"));
+    assert_eq!((index.found(&key), index.referring(&key)), (vec![], vec![]));
+    assert_eq!(index.facts(&Id::new(Kind::Secret, "acme", "token")), None);
+}

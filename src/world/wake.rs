@@ -1,0 +1,67 @@
+//! Waking: a channel per controller.
+
+use std::collections::BTreeSet;
+
+use kantor_api::{
+    Component, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Endpoint,
+    Environment, Organization, Project, Release,
+};
+use kube::{Resource, runtime::reflector::ObjectRef};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use crate::core::hierarchy::{Id, Kind};
+
+/// Declares a channel per kind that is woken.
+macro_rules! channels {
+    ($($kind:ident => $field:ident),+ $(,)?) => {
+        /// Who is to be woken: a stream per kind.
+        #[expect(missing_docs, reason = "the kinds of the API, by their names")]
+        pub struct Wakes {
+            $(pub $field: UnboundedReceiver<ObjectRef<$kind>>,)+
+        }
+
+        /// The other ends of [`Wakes`].
+        #[derive(Clone)]
+        pub(super) struct Wakers {
+            $($field: UnboundedSender<ObjectRef<$kind>>,)+
+        }
+
+        /// All channels.
+        pub(super) fn channels() -> (Wakers, Wakes) {
+            $(let $field = mpsc::unbounded_channel();)+
+            (Wakers { $($field: $field.0,)+ }, Wakes { $($field: $field.1,)+ })
+        }
+
+        impl Wakers {
+            /// Wakes each of `ids`; kinds without a controller sleep on.
+            pub(super) fn wake(&self, ids: &BTreeSet<Id>) {
+                for id in ids {
+                    match id.kind {
+                        // A closed channel is that of a controller that has ended.
+                        $(Kind::$kind => drop(self.$field.send(object_ref(id))),)+
+                        _ => {}
+                    }
+                }
+            }
+        }
+    };
+}
+
+channels! {
+    Organization => organizations,
+    DataPlane => data_planes,
+    Environment => environments,
+    DeploymentPipeline => deployment_pipelines,
+    Project => projects,
+    Component => components,
+    DeploymentTrack => deployment_tracks,
+    DeployableArtifact => deployable_artifacts,
+    Deployment => deployments,
+    Endpoint => endpoints,
+    Release => releases,
+}
+
+fn object_ref<K: Resource<DynamicType = ()>>(id: &Id) -> ObjectRef<K> {
+    let key = ObjectRef::new(&id.name);
+    if id.namespace.is_empty() { key } else { key.within(&id.namespace) }
+}
