@@ -56,6 +56,56 @@ pub struct ControllerArgs {
     /// Allow data planes whose API server is on this machine (127.0.0.0/8, ::1).
     #[arg(long, env = "KANTOR_ALLOW_LOOPBACK_PLANES", help_heading = "Data planes")]
     allow_loopback_planes: bool,
+    /// How often a connected data plane is asked whether it is still there, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_PLANE_PROBE_INTERVAL",
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=600),
+        help_heading = "Data planes"
+    )]
+    plane_probe_interval: u64,
+    /// Longest time that one call to a data plane may take, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_PLANE_TIMEOUT",
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=600),
+        help_heading = "Data planes"
+    )]
+    plane_timeout: u64,
+    /// Calls under way at a time, per data plane.
+    #[arg(
+        long,
+        env = "KANTOR_PLANE_CONCURRENCY",
+        value_name = "N",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u32).range(1..=1024),
+        help_heading = "Data planes"
+    )]
+    plane_concurrency: u32,
+    /// Calls per second, per data plane.
+    #[arg(
+        long,
+        env = "KANTOR_PLANE_QPS",
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        help_heading = "Data planes"
+    )]
+    plane_qps: u32,
+    /// Calls that may exceed the rate for a moment, per data plane.
+    #[arg(
+        long,
+        env = "KANTOR_PLANE_BURST",
+        value_name = "N",
+        default_value_t = 200,
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
+        help_heading = "Data planes"
+    )]
+    plane_burst: u32,
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(
         long,
@@ -92,8 +142,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
-    let client =
-        Client::try_from(config.clone()).context("cannot make a client of the control plane's configuration")?;
+    let client = Client::try_from(config.clone())
+        .context("cannot make a client of the control plane's configuration")?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
@@ -109,7 +159,15 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
 
     let addresses = AddressPolicy { allow_loopback: args.allow_loopback_planes };
-    let options = PlaneOptions { addresses, ..PlaneOptions::default() };
+    let options = PlaneOptions {
+        probe_interval: Duration::from_secs(args.plane_probe_interval),
+        deadline: Duration::from_secs(args.plane_timeout),
+        concurrency: usize::try_from(args.plane_concurrency)?,
+        qps: args.plane_qps,
+        burst: args.plane_burst,
+        addresses,
+        ..PlaneOptions::default()
+    };
     let planes = Planes::new(options, Some(config), &background, &served);
     let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let context = Arc::new(Context {

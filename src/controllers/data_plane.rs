@@ -23,8 +23,8 @@ use crate::{
     apply::WriteError,
     core::lifecycle::{self, Profile, Standing},
     planes::{
-        Access, DisconnectReason, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry, kubeconfig_key,
-        parse_inline, parse_kubeconfig, secret_names,
+        Access, DisconnectReason, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
+        kubeconfig_key, parse_inline, parse_kubeconfig, secret_names,
     },
 };
 
@@ -101,12 +101,16 @@ fn access(
         return Ok(Access::InCluster);
     }
     let Some(reference) = &cluster.secret_ref else {
-        return parse_inline(cluster, |name| secrets.get(name).cloned(), &context.addresses).map(Access::Remote);
+        return parse_inline(cluster, |name| secrets.get(name).cloned(), &context.addresses)
+            .map(Access::Remote);
     };
     let data = secrets.get(&reference.name).ok_or_else(|| Refusal {
         kind: RefusalKind::SecretMissing,
         field: "kubernetesCluster.secretRef.name".to_owned(),
-        why: format!("Secret {} does not exist in this namespace; make it, with a kubeconfig in it", reference.name),
+        why: format!(
+            "Secret {} does not exist in this namespace; make it, with a kubeconfig in it",
+            reference.name
+        ),
     })?;
     let (key, bytes) = kubeconfig_key(data, reference.key.as_deref())?;
     parse_kubeconfig(bytes, &context.addresses).map(Access::Remote).map_err(|refusal| Refusal {

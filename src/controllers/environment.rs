@@ -1,9 +1,10 @@
 //! Environments and projects: ready when what they refer to is, and rid of their namespaces on data planes before they go.
 
-use kantor_api::{
-    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons, environment::EnvironmentStatus, labels,
-};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kantor_api::{
+    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons,
+    environment::EnvironmentStatus, labels,
+};
 use kube::{
     Resource, ResourceExt,
     runtime::{
@@ -31,7 +32,12 @@ use crate::{
 
 /// The logical name of an object.
 fn logical_name(object: &impl ResourceExt) -> String {
-    object.labels().get(labels::NAME).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| object.name_any())
+    object
+        .labels()
+        .get(labels::NAME)
+        .filter(|name| !name.is_empty())
+        .cloned()
+        .unwrap_or_else(|| object.name_any())
 }
 
 fn organization_of(object: &impl ResourceExt) -> String {
@@ -74,7 +80,8 @@ impl Member for Environment {
     fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
         let before = self.status.clone().unwrap_or_default();
         let current = context.world.resolve(self, Kind::DataPlane).ok().and_then(|id| {
-            let plane = context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))?;
+            let plane =
+                context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))?;
             Some(record_of(&plane))
         });
         let namespaces = namespaces::record(
@@ -101,11 +108,10 @@ impl Member for Project {
             return Err(WriteError::Transient(why));
         }
         let (name, organization) = (logical_name(self), organization_of(self));
-        let environments = context
-            .world
-            .stores
-            .environments
-            .state_filter(|env| env.namespace() == self.namespace() && organization_of(env) == organization);
+        let environments =
+            context.world.stores.environments.state_filter(|env| {
+                env.namespace() == self.namespace() && organization_of(env) == organization
+            });
         let environments: Vec<&Environment> = environments.iter().map(|env| &**env).collect();
         remove_namespaces(self, &environments, |project| project == name, context).await
     }
@@ -179,7 +185,8 @@ fn given_up(
 ) -> bool {
     let plane = ObjectRef::new(&record.data_plane.name).within(&record.data_plane.namespace);
     lifecycle::is_orphaning(object)
-        || (context.world.behind(Kind::DataPlane).is_none() && context.world.stores.data_planes.get(&plane).is_none())
+        || (context.world.behind(Kind::DataPlane).is_none()
+            && context.world.stores.data_planes.get(&plane).is_none())
 }
 
 async fn tell_what_is_left<K: Resource<DynamicType = ()>>(object: &K, left: &[String], context: &Context) {

@@ -54,7 +54,9 @@ pub fn record(
         })
         .cloned()
         .collect();
-    for namespace in current.and_then(sight).into_iter().flatten().filter(|ns| ns.is_of(organization, environment)) {
+    for namespace in
+        current.and_then(sight).into_iter().flatten().filter(|ns| ns.is_of(organization, environment))
+    {
         records.insert(NamespaceRecord {
             data_plane: current.cloned().unwrap_or_default(),
             project: namespace.label(plane::PROJECT_NAME).to_owned(),
@@ -142,7 +144,10 @@ mod tests {
         // Plane b does not answer; plane a does and has nothing.
         let sight = |plane: &PlaneRecord| (plane.name == "a").then(Vec::new);
         assert_eq!(record(&before, Some(&plane_a()), "acme", "dev", &sight), [recorded("old", plane_b())]);
-        assert_eq!(record(&before, None, "acme", "dev", &|_| None), [recorded("gone", plane_a()), recorded("old", plane_b())]);
+        assert_eq!(
+            record(&before, None, "acme", "dev", &|_| None),
+            [recorded("gone", plane_a()), recorded("old", plane_b())]
+        );
     }
 
     #[rstest]

@@ -68,7 +68,7 @@ impl AddressPolicy {
         Ok(())
     }
 
-    fn check_v6_text(&self, text: &str) -> Result<(), &'static str> {
+    fn check_v6_text(self, text: &str) -> Result<(), &'static str> {
         if text.contains('%') {
             return Err("zone ids belong to link-local addresses, which a data plane may not have");
         }
@@ -76,14 +76,14 @@ impl AddressPolicy {
         self.check_ip(ip.into())
     }
 
-    fn check_ip(&self, ip: IpAddr) -> Result<(), &'static str> {
+    fn check_ip(self, ip: IpAddr) -> Result<(), &'static str> {
         match ip {
             IpAddr::V4(ip) => self.check_v4(ip),
             IpAddr::V6(ip) => self.check_v6(ip),
         }
     }
 
-    fn check_v4(&self, ip: Ipv4Addr) -> Result<(), &'static str> {
+    fn check_v4(self, ip: Ipv4Addr) -> Result<(), &'static str> {
         match ip.octets() {
             // All of 0.0.0.0/8: Linux takes 0.0.0.0 for the machine itself.
             [0, ..] => Err("the unspecified address is not one of a data plane"),
@@ -99,7 +99,7 @@ impl AddressPolicy {
         }
     }
 
-    fn check_v6(&self, ip: Ipv6Addr) -> Result<(), &'static str> {
+    fn check_v6(self, ip: Ipv6Addr) -> Result<(), &'static str> {
         if ip.is_loopback() {
             return self.check_loopback();
         }
@@ -119,7 +119,7 @@ impl AddressPolicy {
         }
     }
 
-    fn check_loopback(&self) -> Result<(), &'static str> {
+    fn check_loopback(self) -> Result<(), &'static str> {
         if self.allow_loopback {
             return Ok(());
         }
@@ -136,12 +136,12 @@ const METADATA: &str = "addresses of cloud metadata services are refused";
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match ip.segments() {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => Some(join(high, low)),
-        // 64:ff9b::/96 and the local-use prefix 64:ff9b:1::/48 (RFC 8215), where it is used as a /96.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 1, _, _, _, high, low] => {
-            Some(join(high, low))
-        }
-        [0x2002, high, low, ..] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        // NAT64 of a network's own (RFC 8215), where its prefix is one of 96 bits.
+        | [0x64, 0xff9b, 1, _, _, _, high, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }

@@ -168,14 +168,14 @@ fn clustered(
         Response = http::Response<pool::Answer>,
         Error = BoxError,
         Future: Send + 'static,
-    > + Send
+    >
+    + Send
     + 'static
     + use<>,
     AccessError,
 > {
-    let own_auth = config
-        .auth_layer()
-        .map_err(|_| AccessError("the operator's own credentials cannot be used"))?;
+    let own_auth =
+        config.auth_layer().map_err(|_| AccessError("the operator's own credentials cannot be used"))?;
     let headers =
         config.extra_headers_layer().map_err(|_| AccessError("a header of the operator cannot be sent"))?;
     Ok(ServiceBuilder::new()
@@ -222,7 +222,9 @@ fn check_literal(server: &Uri, addresses: AddressPolicy) -> Result<(), AccessErr
     let host = server.host().ok_or(AccessError("the server's address has no host"))?;
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     match host.parse::<IpAddr>() {
-        Ok(ip) if !addresses.permits(ip) => Err(AccessError("the server's address is not one a plane may have")),
+        Ok(ip) if !addresses.permits(ip) => {
+            Err(AccessError("the server's address is not one a plane may have"))
+        }
         _ => Ok(()),
     }
 }

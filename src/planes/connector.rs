@@ -94,7 +94,8 @@ impl Connector {
         loop {
             let access = self.access.borrow_and_update().clone();
             // Boxed: planes that wait would otherwise hold the room that an attempt takes.
-            let attempt = Box::pin(attempt(self.hub.clone(), access.clone(), self.tasks.clone(), self.stop.clone()));
+            let attempt =
+                Box::pin(attempt(self.hub.clone(), access.clone(), self.tasks.clone(), self.stop.clone()));
             let Some(outcome) = unless_changed(&mut self.access, attempt).await else { continue };
             match outcome {
                 Ok((connection, found)) => Box::pin(self.hold(access, connection, found)).await,
@@ -117,7 +118,8 @@ impl Connector {
         }
         let (kinds, kinds_seen) = watch::channel(found.kinds);
         let session = Session::new(&connection, self.tasks.clone(), self.hub.objects.clone(), kinds_seen);
-        let mut plane = Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
+        let mut plane =
+            Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
         self.hub.put(&plane, &self.stop);
         self.publish();
         let mut news = self.follow_kinds(&connection, kinds);
@@ -258,14 +260,18 @@ async fn attempt(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> Result<(Connection, Found), Failure> {
-    let connection = Connection::open(&access, hub.own.as_ref(), &hub.options.client_settings(), &tasks, &stop)
-        .map_err(unusable)?;
+    let connection =
+        Connection::open(&access, hub.own.as_ref(), &hub.options.client_settings(), &tasks, &stop)
+            .map_err(unusable)?;
     let found = probe::everything(&connection.probes, hub.options.attempt_timeout).await?;
     Ok((connection, found))
 }
 
 fn unusable(error: AccessError) -> Failure {
-    Failure { why: DisconnectReason::InvalidAccess, message: format!("cannot use the plane's access: {error}") }
+    Failure {
+        why: DisconnectReason::InvalidAccess,
+        message: format!("cannot use the plane's access: {error}"),
+    }
 }
 
 /// Waits for a new access.

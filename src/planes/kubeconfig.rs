@@ -87,7 +87,7 @@ pub fn parse_kubeconfig(bytes: &[u8], policy: &AddressPolicy) -> Result<RemoteAc
         None => None,
     };
     Ok(RemoteAccess {
-        server: server::parse(&cluster.path_of("server"), server, policy)?,
+        server: server::parse(&cluster.path_of("server"), server, *policy)?,
         tls_server_name: tls_server_name(&cluster)?,
         ca_pem,
         auth: auth(&user)?,

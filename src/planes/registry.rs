@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange,
-    client::ClientSettings, connector::Connector, subscribers::Subscribers,
+    Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange, client::ClientSettings,
+    connector::Connector, subscribers::Subscribers,
 };
 
 /// Settings of all planes.
@@ -115,9 +115,9 @@ impl Hub {
     /// Hands the plane out from now on, unless its connector was told to stop.
     pub(super) fn put(&self, plane: &Plane, stop: &CancellationToken) {
         let plane = Arc::new(plane.clone());
-        self.connected.entry(plane.key.clone()).and_compute_with(|_| {
-            if stop.is_cancelled() { Op::Nop } else { Op::Put(plane) }
-        });
+        self.connected
+            .entry(plane.key.clone())
+            .and_compute_with(|_| if stop.is_cancelled() { Op::Nop } else { Op::Put(plane) });
     }
 
     /// Stops handing out the plane of this connector; a later connector's is left alone.

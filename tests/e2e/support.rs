@@ -7,7 +7,10 @@ use kantor_testbed::{
     proxy::Proxy,
     wait::{self, Seen},
 };
-use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// How long anything may take. It only passes when something is broken.
@@ -49,20 +52,47 @@ impl Stage {
     }
 
     pub async fn create<K: TestObject>(&self, object: &K) -> K {
-        let api: Api<K> = Api::all(self.client.clone());
-        api.create(&PostParams::default(), object).await.unwrap()
+        let mut value = serde_json::to_value(object).unwrap();
+        value["apiVersion"] = K::api_version(&()).into();
+        value["kind"] = K::kind(&()).into();
+        let path = object.namespace().map(|ns| format!("{ns}/")).unwrap_or_default() + &object.name_any();
+        let created = self.api::<K>(&path).0.create(&PostParams::default(), &typed(value)).await.unwrap();
+        typed(serde_json::to_value(created).unwrap())
     }
 
-    /// Waits until `seen` holds for the object of that name, or for its absence.
+    /// Changes an object by a merge patch.
+    pub async fn patch<K: TestObject>(&self, path: &str, patch: serde_json::Value) {
+        let (api, name) = self.api::<K>(path);
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub async fn delete<K: TestObject>(&self, path: &str) {
+        let (api, name) = self.api::<K>(path);
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// The API of `namespace/name`, or of `name` for kinds without a namespace, and the name.
+    fn api<K: TestObject>(&self, path: &str) -> (Api<DynamicObject>, String) {
+        let resource = ApiResource::erase::<K>(&());
+        match path.split_once('/') {
+            Some((namespace, name)) => {
+                (Api::namespaced_with(self.client.clone(), namespace, &resource), name.to_owned())
+            }
+            None => (Api::all_with(self.client.clone(), &resource), path.to_owned()),
+        }
+    }
+
+    /// Waits until `seen` holds for the object at `name` or `namespace/name`, or for its absence.
     pub async fn until<K: TestObject, T>(
         &self,
         what: &str,
         name: &str,
         seen: impl Fn(Option<&K>) -> Option<T>,
     ) -> T {
-        let api: Api<K> = Api::all(self.client.clone());
+        let (api, name) = self.api::<K>(name);
         wait::until(what, PATIENCE, || async {
-            let object = api.get_opt(name).await?;
+            let object = api.get_opt(&name).await?;
+            let object: Option<K> = object.map(|object| typed(serde_json::to_value(object).unwrap()));
             Ok(seen(object.as_ref()).map_or_else(|| Seen::NotYet(format!("{object:#?}")), Seen::Done))
         })
         .await
@@ -80,6 +110,10 @@ impl Stage {
     }
 }
 
+fn typed<K: DeserializeOwned>(value: serde_json::Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
+
 /// What the tests ask of a kind.
 pub trait TestObject: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
 
@@ -95,7 +129,11 @@ async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
     Operator::start(
         Path::new(env!("CARGO_BIN_EXE_kantor")),
         &kubeconfig,
-        ["--allow-loopback-planes", "--log=debug,kube=info,hyper=info,tower=info"],
+        [
+            "--allow-loopback-planes",
+            "--plane-probe-interval=1",
+            "--log=debug,kube=info,hyper=info,tower=info",
+        ],
     )
     .await
     .unwrap()

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_name_keeps_the_addresses_that_a_plane_may_have() {
-        let addresses = |texts: &[&str]| texts.iter().map(|t| t.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let addresses =
+            |texts: &[&str]| texts.iter().map(|t| t.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let found = addresses(&["169.254.169.254:443", "10.0.0.1:443", "127.0.0.1:443", "[::1]:443"]);
         let strict = Some(AddressPolicy { allow_loopback: false });
         assert_eq!(permitted(found.iter().copied(), strict).unwrap(), addresses(&["10.0.0.1:443"]));

@@ -47,6 +47,7 @@ fn open(access: &Access) -> Result<Connection, AccessError> {
 
 #[test]
 fn a_new_access_asks_for_no_more_than_it_changes() {
+    type Change<'a> = &'a dyn Fn(&mut RemoteAccess);
     let base = remote(token("a"));
     let ours = certificate(identity("ours"));
     let with = |change: &dyn Fn(&mut RemoteAccess)| {
@@ -54,7 +55,7 @@ fn a_new_access_asks_for_no_more_than_it_changes() {
         change(&mut other);
         AccessChange::between(&Access::Remote(base.clone()), &Access::Remote(other))
     };
-    let table: [(&str, AccessChange, &dyn Fn(&mut RemoteAccess)); 8] = [
+    let table: [(&str, AccessChange, Change<'_>); 8] = [
         ("same", AccessChange::Nothing, &|_| {}),
         ("same token, read again", AccessChange::Nothing, &|a| a.auth = token("a")),
         ("other token", AccessChange::Swap, &|a| a.auth = token("b")),

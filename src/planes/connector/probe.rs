@@ -77,7 +77,8 @@ pub(super) async fn discover(client: &Client) -> Result<(Capabilities, u64), Fai
     let answer = get(client, "/apis", ACCEPT_AGGREGATED_DISCOVERY_V2).await?;
     let kinds = capabilities::kinds(&answer).ok_or_else(|| Failure {
         why: DisconnectReason::NotKubernetes,
-        message: "the server does not tell what it serves in one answer: Kubernetes 1.27 or newer is needed".to_owned(),
+        message: "the server does not tell what it serves in one answer: Kubernetes 1.27 or newer is needed"
+            .to_owned(),
     })?;
     Ok((Capabilities::of(&kinds), fingerprint(&kinds)))
 }

@@ -165,7 +165,9 @@ impl Machine {
 
     /// The connected plane has other optional parts, or another version. Tells whether that is news.
     pub(super) fn refreshed(&mut self, version: &str, parts: &Capabilities) -> bool {
-        let PlaneState::Connected { server_version, capabilities, .. } = &mut self.state else { return false };
+        let PlaneState::Connected { server_version, capabilities, .. } = &mut self.state else {
+            return false;
+        };
         if server_version == version && capabilities == parts {
             return false;
         }
@@ -218,7 +220,10 @@ impl Machine {
     fn identify(&self, found: &str) -> Result<(), Failure> {
         match &self.identity {
             Some(recorded) if recorded != found => Err(Failure {
-                why: DisconnectReason::IdentityChanged { recorded: recorded.clone(), found: found.to_owned() },
+                why: DisconnectReason::IdentityChanged {
+                    recorded: recorded.clone(),
+                    found: found.to_owned(),
+                },
                 message: format!(
                     "another cluster answers (kube-system has UID {found}, it was {recorded}): correct the address, \
                      or delete the DataPlane and register the new cluster"

@@ -224,7 +224,10 @@ impl<'a> Kubeconfig<'a> {
         let current = self.root.text(CURRENT)?.filter(|name| !name.is_empty());
         let context = match (current, self.contexts.as_slice()) {
             (_, []) => {
-                return Err(Refusal::new("contexts", "is missing or empty; a context names cluster and user"));
+                return Err(Refusal::new(
+                    "contexts",
+                    "is missing or empty; a context names cluster and user",
+                ));
             }
             (None, [only]) => only,
             (None, _) => return Err(Refusal::new(CURRENT, "is missing, and there is more than one context")),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kantor_api::data_plane::{ClientCertificate, ClusterTls, KubernetesCluster, ValueFrom};
+use kantor_api::{
+    common::SecretText,
+    data_plane::{ClientCertificate, ClusterTls, KubernetesCluster, ValueFrom},
+};
 
 use super::{AddressPolicy, Auth, Refusal, RemoteAccess, credentials, server};
 
@@ -66,7 +69,7 @@ pub fn parse_inline(
     let Some(server) = spec.server.as_deref().filter(|server| !server.is_empty()) else {
         return Err(Refusal::new(field, "is missing; set the https address of the API server"));
     };
-    let server = server::parse(&field, server, policy)?;
+    let server = server::parse(&field, server, *policy)?;
     Ok(RemoteAccess {
         server,
         tls_server_name: None,
@@ -151,7 +154,7 @@ fn found(
         };
         return Ok(Some(Found { field: format!("{field}[{key}]"), bytes, inline: false }));
     }
-    let text = value.value.as_ref().map(|text| text.expose()).filter(|text| !text.is_empty());
+    let text = value.value.as_ref().map(SecretText::expose).filter(|text| !text.is_empty());
     Ok(text.map(|text| Found {
         field: format!("{field}.value"),
         bytes: text.as_bytes().to_vec(),

@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 2048;
 /// Reads `https://host[:port][/path]` and nothing else. The parts are taken apart here and put together again, so that
 /// the connection cannot understand the address otherwise than this check did: parsers of addresses differ in what
 /// they drop and forgive (user info, backslashes, fragments, percent signs).
-pub(super) fn parse(field: &str, text: &str, policy: &AddressPolicy) -> Result<http::Uri, Refusal> {
+pub(super) fn parse(field: &str, text: &str, policy: AddressPolicy) -> Result<http::Uri, Refusal> {
     let refused = |why: &str| Refusal::new(field, why);
     if text.len() > MAX_BYTES {
         return Err(Refusal::new(field, format!("is longer than {MAX_BYTES} bytes")));

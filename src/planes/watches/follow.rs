@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Api, ResourceExt,
-    api::{ApiResource, DynamicObject},
+    api::{ApiResource, DynamicObject, TypeMeta},
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt,
@@ -38,7 +38,7 @@ pub(super) fn start(
         stop: surroundings.closed.clone(),
     });
     let (tasks, stop) = (surroundings.tasks.clone(), surroundings.closed.clone());
-    let follower = Follower {
+    let watching = Follower {
         followed: followed.clone(),
         surroundings,
         selector: selector.to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn start(
         listed: Vec::new(),
     };
     tasks.spawn(async move {
-        stop.run_until_cancelled(Box::pin(follower.run())).await;
+        stop.run_until_cancelled(Box::pin(watching.run())).await;
     });
     followed
 }
@@ -66,7 +66,8 @@ impl Follower {
         loop {
             self.surroundings.kinds.borrow_and_update();
             let (resource, client) = (self.followed.resource.clone(), self.surroundings.client.clone());
-            let config = watcher::Config { label_selector: some(&self.selector), ..watcher::Config::default() };
+            let config =
+                watcher::Config { label_selector: some(&self.selector), ..watcher::Config::default() };
             let refused = match self.what {
                 Follow::Whole => {
                     let api: Api<DynamicObject> = Api::all_with(client, &resource);
@@ -118,9 +119,13 @@ impl Follower {
     }
 
     fn take<K>(&mut self, event: Event<K>, whole: impl Fn(K) -> DynamicObject) {
+        let resource = &self.followed.resource;
+        // Items of a list come without their kind, and metadata comes as a kind of its own.
+        let kind = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
         let stored = |object| {
             let mut object = whole(object);
             object.managed_fields_mut().clear();
+            object.types = Some(kind);
             Arc::new(object)
         };
         match event {
@@ -145,7 +150,7 @@ impl Follower {
     /// A list tells what is there, not what has gone since the last one: that is what it no longer names.
     fn finish_list(&mut self) {
         let listed = std::mem::take(&mut self.listed);
-        let mut before: HashMap<Name, Arc<DynamicObject>> = self.followed.store.replace(listed.clone());
+        let mut before: HashMap<Name, Arc<DynamicObject>> = self.followed.store.refill(listed.clone());
         self.set(FollowState::Synced);
         for object in listed {
             let known = before.remove(&name_of(&object));

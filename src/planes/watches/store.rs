@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Replaces everything; returns what there was.
-    pub(super) fn replace(&self, all: Vec<Arc<DynamicObject>>) -> HashMap<Name, Arc<DynamicObject>> {
+    pub(super) fn refill(&self, all: Vec<Arc<DynamicObject>>) -> HashMap<Name, Arc<DynamicObject>> {
         let mut new = Objects::default();
         for object in all {
             new.put(object);
@@ -131,12 +131,18 @@ mod tests {
         store.put(object("a", Some("one")));
         store.put(object("b", Some("one")));
         store.put(object("a", Some("two")));
-        assert_eq!((owned(&store, "one"), owned(&store, "two")), (vec!["b".to_owned()], vec!["a".to_owned()]));
+        assert_eq!(
+            (owned(&store, "one"), owned(&store, "two")),
+            (vec!["b".to_owned()], vec!["a".to_owned()])
+        );
         assert!(store.remove(&(Some("ns".to_owned()), "b".to_owned())).is_some());
         assert!(owned(&store, "one").is_empty());
-        let before = store.replace(vec![object("c", Some("two"))]);
+        let before = store.refill(vec![object("c", Some("two"))]);
         assert_eq!((before.len(), owned(&store, "two")), (1, vec!["c".to_owned()]));
         store.remove(&(Some("ns".to_owned()), "c".to_owned()));
-        assert!(store.read(|objects| objects.by_owner.is_empty()), "nothing is kept of owners without objects");
+        assert!(
+            store.read(|objects| objects.by_owner.is_empty()),
+            "nothing is kept of owners without objects"
+        );
     }
 }

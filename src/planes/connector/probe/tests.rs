@@ -19,23 +19,34 @@ fn tls(error: rustls::Error) -> io::Error {
 #[case::unknown_name(io::Error::other(ResolveError::Unknown), DisconnectReason::Unreachable, "not known")]
 #[case::forbidden_address(io::Error::other(ResolveError::Refused), DisconnectReason::Unreachable, "may have")]
 #[case::wrong_authority(
-    tls(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)), DisconnectReason::TlsFailed, "authority"
+    tls(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+    DisconnectReason::TlsFailed,
+    "authority"
 )]
 #[case::wrong_name(
-    tls(rustls::Error::InvalidCertificate(CertificateError::NotValidForName)), DisconnectReason::TlsFailed, "name"
+    tls(rustls::Error::InvalidCertificate(CertificateError::NotValidForName)),
+    DisconnectReason::TlsFailed,
+    "name"
 )]
 #[case::expired(
-    tls(rustls::Error::InvalidCertificate(CertificateError::Expired)), DisconnectReason::TlsFailed, "expired"
+    tls(rustls::Error::InvalidCertificate(CertificateError::Expired)),
+    DisconnectReason::TlsFailed,
+    "expired"
 )]
 #[case::no_tls(
-    tls(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)), DisconnectReason::TlsFailed,
+    tls(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)),
+    DisconnectReason::TlsFailed,
     "handshake"
 )]
 #[case::client_certificate_refused(
-    tls(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)), DisconnectReason::Unauthorized, "401"
+    tls(rustls::Error::AlertReceived(AlertDescription::CertificateRequired)),
+    DisconnectReason::Unauthorized,
+    "401"
 )]
 #[case::nested(
-    io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused)), DisconnectReason::Unreachable, "refused"
+    io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused)),
+    DisconnectReason::Unreachable,
+    "refused"
 )]
 fn the_cause_of_a_failure_is_found_under_its_layers(
     #[case] cause: io::Error,

@@ -62,7 +62,7 @@ pub fn kubeconfig(cluster: &str, user: &str) -> String {
 }
 
 fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("    {line}\n")).collect()
+    lines.lines().flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
 /// The lines of a cluster that is accepted.

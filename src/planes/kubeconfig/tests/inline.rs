@@ -33,7 +33,7 @@ fn spec(spec: Value) -> KubernetesCluster {
     serde_json::from_value(spec).unwrap()
 }
 
-fn parse(tls: Value, auth: Value) -> Result<RemoteAccess, Refusal> {
+fn parse(tls: &Value, auth: &Value) -> Result<RemoteAccess, Refusal> {
     let spec = spec(json!({"server": "https://api.example.com:6443", "tls": tls, "auth": auth}));
     parse_inline(&spec, secret, &POLICY)
 }
@@ -48,21 +48,21 @@ fn token_of(access: &RemoteAccess) -> &str {
 #[test]
 fn inline_values_are_accepted() {
     let ca = json!({"ca": {"value": base64(&CERTIFICATES.ca)}});
-    let access = parse(ca.clone(), json!({"bearerToken": {"value": TOKEN}})).unwrap();
+    let access = parse(&ca, &json!({"bearerToken": {"value": TOKEN}})).unwrap();
     assert_eq!(access.server, "https://api.example.com:6443/");
     assert_eq!(access.ca_pem, Some(CERTIFICATES.ca.replace("\r\n", "\n")));
     assert_eq!(token_of(&access), TOKEN);
 
     let certificate = json!({"value": base64(&CERTIFICATES.certificate)});
     let mtls = json!({"clientCert": certificate, "clientKey": {"value": base64(&CERTIFICATES.key)}});
-    let access = parse(ca, json!({"mtls": mtls})).unwrap();
+    let access = parse(&ca, &json!({"mtls": mtls})).unwrap();
     assert!(matches!(access.auth, Auth::ClientCertificate { .. }));
 }
 
 #[test]
 fn values_come_from_secrets() {
     let mtls = json!({"clientCert": {"secretRef": "pair"}, "clientKey": {"secretRef": "pair"}});
-    let access = parse(json!({"ca": {"secretRef": "authorities"}}), json!({"mtls": mtls})).unwrap();
+    let access = parse(&json!({"ca": {"secretRef": "authorities"}}), &json!({"mtls": mtls})).unwrap();
     assert_eq!(access.ca_pem, Some(CERTIFICATES.ca.replace("\r\n", "\n")));
     assert!(matches!(access.auth, Auth::ClientCertificate { .. }));
 }
@@ -70,17 +70,17 @@ fn values_come_from_secrets() {
 #[test]
 fn a_secret_goes_before_a_value_and_a_certificate_before_a_token() {
     let token = json!({"secretRef": "token", "value": "inline"});
-    let access = parse(json!({"ca": {}}), json!({"bearerToken": token})).unwrap();
+    let access = parse(&json!({"ca": {}}), &json!({"bearerToken": token})).unwrap();
     assert_eq!(token_of(&access), "from-secret");
 
     let mtls = json!({"clientCert": {"secretRef": "pair"}, "clientKey": {"secretRef": "pair"}});
-    let access = parse(json!({"ca": {}}), json!({"mtls": mtls, "bearerToken": token})).unwrap();
+    let access = parse(&json!({"ca": {}}), &json!({"mtls": mtls, "bearerToken": token})).unwrap();
     assert!(matches!(access.auth, Auth::ClientCertificate { .. }));
 }
 
 #[test]
 fn without_authorities_those_of_the_operating_system_are_used() {
-    let access = parse(json!({"ca": {"value": ""}}), json!({"bearerToken": {"value": TOKEN}})).unwrap();
+    let access = parse(&json!({"ca": {"value": ""}}), &json!({"bearerToken": {"value": TOKEN}})).unwrap();
     assert_eq!(access.ca_pem, None);
 }
 
@@ -153,7 +153,7 @@ fn what_is_missing_or_wrong_is_named() {
         ),
     ];
     for (tls, auth, kind, field, why) in cases {
-        let refusal = parse(tls, auth).expect_err(why);
+        let refusal = parse(&tls, &auth).expect_err(why);
         assert_eq!(
             (refusal.kind, refusal.field.as_str()),
             (kind, &*format!("spec.kubernetesCluster.{field}"))

@@ -8,8 +8,9 @@ use std::{
 };
 
 use kantor_testbed::{CrdBundle, assets::Binary};
+use rustix::process::Signal;
 
-use crate::observe::{is_empty, runs, stderr, stdout, testbed, wait_until};
+use crate::observe::{Background, is_empty, runs, stderr, stdout, testbed, wait_until};
 
 /// A machine with its own cache, assets folder and PATH.
 struct Machine {
@@ -148,24 +149,23 @@ fn an_interrupted_build_leaves_no_half_binary() {
     let pid_file = machine.path("pid");
     let hangs = format!("{BUILDS}\necho $$ > {0}.new\n/bin/mv {0}.new {0}\nsleep 1000", pid_file.display());
     machine.go("go1.26.8", &hangs);
-    let mut first = machine.assets().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = Background::start(machine.assets().stderr(Stdio::null()));
     wait_until("the build has written something", || pid_file.exists());
     let go: u32 = fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap();
 
     // Meanwhile a second process waits for the first, and says so.
-    let second = machine.assets().stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let waiting = second.id();
+    let mut second = Background::start(machine.assets().stderr(Stdio::piped()));
+    let waiting = second.pid();
     wait_until("the second process waits for the lock", || {
         let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
         locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {waiting} ")))
     });
     machine.go("go1.26.8", BUILDS);
-    first.kill().unwrap();
-    first.wait().unwrap();
+    first.signal(Signal::KILL);
+    first.exit();
     wait_until("Go is gone", || !runs(go));
-    let second = second.wait_with_output().unwrap();
-    let said = stderr(&second);
-    assert!(second.status.success(), "{said}");
+    let (status, said) = (second.exit(), second.said());
+    assert!(status.success(), "{said}");
     assert!(said.contains("another process fills"), "{said}");
     assert!(said.contains("build etcd (1 of 6)"), "the half binary was used: {said}");
     let names: Vec<_> = fs::read_dir(machine.built()).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -3,12 +3,22 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Command, Output},
 };
 
 use kantor_testbed::assets::Binary;
 
 use crate::observe::{is_empty, pids_when_ready, runs, stderr, stdout, testbed};
+
+/// Ends a detached testbed that a failing test would leave behind.
+struct Down<'a>(&'a Path, &'a Path);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        let _ = testbed(self.0).args(["down", "--dir"]).arg(self.1).output();
+    }
+}
 
 #[test]
 fn a_detached_testbed_is_seen_by_status_and_ended_by_down() {
@@ -18,6 +28,7 @@ fn a_detached_testbed_is_seen_by_status_and_ended_by_down() {
     let run = |arguments: &[&str]| -> Output {
         testbed(&tmp).args(arguments).arg("--dir").arg(&session).output().unwrap()
     };
+    let _down = Down(&tmp, &session);
     let up = run(&["up", "--planes", "1", "--nodes", "1", "--detach"]);
     assert!(up.status.success(), "{}", stderr(&up));
     let pids = pids_when_ready(&session);
@@ -60,6 +71,7 @@ fn down_keeps_a_folder_and_files_that_are_not_its_own() {
     fs::create_dir(&session).unwrap();
     fs::write(session.join("notes.kubeconfig"), "mine").unwrap();
     let run = |arguments: &[&str]| testbed(&tmp).args(arguments).arg("--dir").arg(&session).output().unwrap();
+    let _down = Down(&tmp, &session);
     let up = run(&["up", "--planes", "0", "--detach"]);
     assert!(up.status.success(), "{}", stderr(&up));
     assert!(run(&["down"]).status.success());

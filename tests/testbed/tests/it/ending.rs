@@ -1,26 +1,19 @@
 //! Nothing outlives its owner, however the owner ends.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::{Child, Stdio},
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Stdio};
 
 use kantor_testbed::{Cluster, assets::Binary};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::observe::{exit, is_empty, pids_when_ready, runs, stderr, testbed, wait_until};
+use crate::observe::{Background, is_empty, pids_when_ready, runs, stderr, testbed, wait_until};
 
 fn program(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn up(tmp: &Path, session: &Path) -> Child {
-    let mut command = testbed(tmp);
-    command.args(["up", "--planes", "0", "--dir"]).arg(session);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+fn up(tmp: &Path, session: &Path) -> Background {
+    Background::start(testbed(tmp).args(["up", "--planes", "0", "--dir"]).arg(session).stderr(Stdio::null()))
 }
 
 #[tokio::test]
@@ -44,8 +37,8 @@ fn the_kill_of_its_holder_leaves_no_process_and_no_folder() {
     let pids = pids_when_ready(&session);
     assert!(pids.iter().all(|pid| runs(*pid)) && !is_empty(&tmp));
 
-    holder.kill().unwrap();
-    holder.wait().unwrap();
+    holder.signal(Signal::KILL);
+    holder.exit();
     wait_until("all processes are gone", || !pids.iter().any(|pid| runs(*pid)));
     wait_until("all folders are gone", || is_empty(&tmp));
 
@@ -65,8 +58,8 @@ fn ctrl_c_during_the_start_leaves_nothing() {
     fs::create_dir(&session).unwrap();
     let mut holder = up(&tmp, &session);
     wait_until("the first cluster has its folder", || !is_empty(&tmp));
-    kill_process(Pid::from_child(&holder), Signal::INT).unwrap();
-    assert!(!exit(&mut holder).success());
+    holder.signal(Signal::INT);
+    assert!(!holder.exit().success());
     wait_until("all folders are gone", || is_empty(&tmp));
     assert!(is_empty(&session));
 }
@@ -110,9 +103,9 @@ exit 1"#,
     program(&assets.join("kube-apiserver"), &script);
     let mut command = testbed(&tmp);
     command.env("KUBEBUILDER_ASSETS", &assets).args(["up", "--planes", "0", "--dir"]).arg(&session);
-    let mut holder = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut holder = Background::start(command.stderr(Stdio::null()));
     pids_when_ready(&session);
     assert!(once.exists());
-    kill_process(Pid::from_child(&holder), Signal::TERM).unwrap();
-    assert!(exit(&mut holder).success());
+    holder.signal(Signal::TERM);
+    assert!(holder.exit().success());
 }

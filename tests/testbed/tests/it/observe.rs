@@ -2,13 +2,14 @@
 
 use std::{
     fs,
+    io::Read,
     path::Path,
-    process::{Child, Command, ExitStatus, Output},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
 use kantor_testbed::{Cluster, CrdBundle};
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::sync::OnceCell;
 
 /// Long enough for a loaded machine: a passing test never waits for it.
@@ -48,14 +49,45 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// How a child ended, once it did.
-pub fn exit(child: &mut Child) -> ExitStatus {
-    let mut status = None;
-    wait_until("the process ends", || {
-        status = child.try_wait().unwrap();
-        status.is_some()
-    });
-    status.unwrap()
+/// A command in the background that a failing test does not leave behind.
+pub struct Background(Child);
+
+impl Background {
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// How it ended, once it did.
+    pub fn exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the process ends", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    /// What it said on stderr, once it ended; for a command with a pipe there.
+    pub fn said(&mut self) -> String {
+        let mut text = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// True if the process runs. A dead one that nobody has reaped yet does not run.

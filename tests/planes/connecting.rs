@@ -1,0 +1,182 @@
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kantor::planes::{Access, Capability, DisconnectReason, NotConnected, PlaneState};
+use kantor_testbed::{
+    KubeconfigSpec, ServiceAccountAccess,
+    certificates::Authority,
+    kubeconfig::Auth,
+    proxy::{Action, Fault, Match, Proxy},
+};
+use kube::{Api, api::DeleteParams};
+
+use crate::support::{Registry, Stage, access, bare, full, key, options, token};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plane_tells_its_version_identity_and_parts() {
+    let stage = Stage::on(full(), "parts", options()).await;
+    let mut changes = stage.planes.changes();
+    assert_eq!(stage.planes.state(&stage.key), None);
+    stage.want(&stage.cluster.kubeconfig());
+    let plane = stage.plane().await;
+
+    let namespaces: Api<Namespace> = Api::all(stage.cluster.client());
+    let uid = namespaces.get("kube-system").await.unwrap().metadata.uid.unwrap();
+    assert_eq!((&plane.cluster_uid, &plane.key), (&uid, &stage.key));
+    assert!(plane.server_version.starts_with("v1."), "{}", plane.server_version);
+    let expected =
+        ["autoscaling", "cilium", "envoy-gateway", "gateway-api", "gateway-api-grpc", "secrets-store-csi"];
+    let names = plane.capabilities.names();
+    assert!(expected.iter().all(|name| names.iter().any(|found| found == name)), "{names:?}");
+    assert!(!plane.capabilities.has(Capability::Keda), "{names:?}");
+
+    let Some(PlaneState::Connected { server_version, cluster_uid, capabilities, .. }) =
+        stage.planes.state(&stage.key)
+    else {
+        panic!("{:?}", stage.planes.state(&stage.key))
+    };
+    assert_eq!(server_version, plane.server_version);
+    assert_eq!((cluster_uid, capabilities), (uid, plane.capabilities.clone()));
+    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    // All that it took, with the operator's name on each request.
+    let agent = format!("kantor/{}", kantor::VERSION);
+    assert!(stage.proxy.requests().iter().all(|record| record.user_agent.as_ref() == Some(&agent)));
+    assert!(stage.proxy.requests().writes().is_empty(), "{}", stage.proxy.requests());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_custom_resource_that_comes_later_is_noticed() {
+    let (stage, plane) = Stage::connected("later").await;
+    assert!(plane.capabilities.has(Capability::Autoscaling));
+    assert!(!plane.capabilities.has(Capability::Keda) && !plane.capabilities.has(Capability::GatewayApi));
+    let mut changes = stage.planes.changes();
+
+    stage.cluster.apply_yaml(KEDA).await.unwrap();
+    let has_keda = |state: Option<&PlaneState>| matches!(state, Some(PlaneState::Connected { capabilities, .. }) if capabilities.has(Capability::Keda));
+    stage.registry.until(&stage.key, "the plane has KEDA", |state| has_keda(state).then_some(())).await;
+    assert!(stage.planes.get(&stage.key).unwrap().capabilities.has(Capability::Keda));
+    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    assert!(!plane.cancelled().is_cancelled(), "the connection is the same");
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.cluster.client());
+    definitions.delete("scaledobjects.keda.sh", &DeleteParams::default()).await.unwrap();
+    let without = |state: Option<&PlaneState>| (state.is_some() && !has_keda(state)).then_some(());
+    stage.registry.until(&stage.key, "the plane has no KEDA", without).await;
+}
+
+const KEDA: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: scaledobjects.keda.sh}
+spec:
+  group: keda.sh
+  names: {kind: ScaledObject, listKind: ScaledObjectList, plural: scaledobjects, singular: scaledobject}
+  scope: Namespaced
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operators_own_cluster_is_reached_with_the_operators_own_identity() {
+    let proxy = Proxy::start(bare()).unwrap();
+    let spec = bare().kubeconfig().at(proxy.url(), proxy.ca_pem());
+    let registry = Registry::new(options(), Some(spec.to_config().await.unwrap()));
+    let key = key("own");
+    registry.planes.want(&key, Access::InCluster);
+    let plane = registry.connected(&key).await;
+    assert!(!crate::support::whoami(&plane.calls()).await.unwrap().is_empty());
+    let agent = format!("kantor/{}", kantor::VERSION);
+    for record in proxy.requests() {
+        assert!(record.credential.is_token(token(&spec)), "{record}");
+        assert_eq!(record.user_agent.as_ref(), Some(&agent), "{record}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_way_to_fail_has_its_reason_and_says_what_to_do() {
+    let stage = Stage::new("reasons").await;
+    let good = stage.cluster.kubeconfig();
+    let wrong_token = KubeconfigSpec { auth: Auth::Token("wrong".to_owned()), ..good.clone() };
+    let powerless = ServiceAccountAccess::new(&stage.namespace, "powerless");
+    let powerless = stage.cluster.service_account_kubeconfig(&powerless).await.unwrap();
+    let foreign = Authority::new("foreign").unwrap();
+    let foreign_certificate = KubeconfigSpec {
+        auth: Auth::ClientCertificate(foreign.issue_client("ann", &["system:masters"]).unwrap()),
+        ..good.clone()
+    };
+    let through = |spec: &KubeconfigSpec| stage.access(spec);
+    let Access::Remote(mut under_another_name) = through(&good) else { panic!() };
+    under_another_name.tls_server_name = Some("elsewhere.example.com".to_owned());
+    let under_another_name = Access::Remote(under_another_name);
+    let cases = [
+        ("wrong token", through(&wrong_token), DisconnectReason::Unauthorized, "valid ones"),
+        ("foreign certificate", through(&foreign_certificate), DisconnectReason::Unauthorized, "valid ones"),
+        ("no rights", through(&powerless), DisconnectReason::Forbidden, "grant"),
+        (
+            "wrong authority",
+            access(&good.at(stage.proxy.url(), foreign.pem())),
+            DisconnectReason::TlsFailed,
+            "certificate-authority-data",
+        ),
+        ("wrong name", under_another_name, DisconnectReason::TlsFailed, "tls-server-name"),
+        (
+            "nobody there",
+            access(&good.at(stage.proxy.url().replace("127.0.0.1", "127.0.0.2"), stage.proxy.ca_pem())),
+            DisconnectReason::Unreachable,
+            "address",
+        ),
+    ];
+    for (name, access, reason, word) in cases {
+        let key = key(&name.replace(' ', "-"));
+        stage.planes.want(&key, access);
+        let message = stage.registry.lost(&key, &reason).await;
+        assert!(message.contains(word), "{name}: {message}");
+        let error = stage.planes.get(&key).unwrap_err();
+        assert!(error.to_string().contains(&message) && error.to_string().contains(&key.name), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_a_kubernetes_api_is_told_apart_from_a_sick_one() {
+    for (code, reason) in [(404, DisconnectReason::NotKubernetes), (503, DisconnectReason::Unhealthy)] {
+        let stage = Stage::new(&format!("answers-{code}")).await;
+        let fault = stage.proxy.fault(Fault::when(Match::new().path("/version")).then(Action::status(code)));
+        stage.want(&stage.cluster.kubeconfig());
+        stage.lost(reason).await;
+        fault.remove();
+        stage.plane().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_at_the_address_is_reported_and_not_used() {
+    let (stage, plane) = Stage::connected("identity").await;
+    let uid = plane.cluster_uid.clone();
+    let other = Proxy::start(full()).unwrap();
+    stage.planes.want(&stage.key, access(&full().kubeconfig().at(other.url(), other.ca_pem())));
+    let found = stage
+        .registry
+        .until(&stage.key, "the other cluster is noticed", |state| match state {
+            Some(PlaneState::Disconnected {
+                why: DisconnectReason::IdentityChanged { recorded, found },
+                ..
+            }) => {
+                assert_eq!(*recorded, uid);
+                Some(found.clone())
+            }
+            _ => None,
+        })
+        .await;
+    assert!(matches!(stage.planes.get(&stage.key), Err(NotConnected::Disconnected { .. })));
+    // Back at its old address it is the plane again.
+    stage.want(&stage.cluster.kubeconfig());
+    assert_eq!(stage.plane().await.cluster_uid, uid);
+    // Forgotten and wanted anew, it may be the other cluster.
+    stage.planes.forget(&stage.key).await;
+    stage.planes.want(&stage.key, access(&full().kubeconfig().at(other.url(), other.ca_pem())));
+    assert_eq!(stage.plane().await.cluster_uid, found);
+    // One that was known before the operator started is not mistaken either.
+    let known = key("identity-known");
+    stage.planes.want_known(&known, stage.access(&stage.cluster.kubeconfig()), Some(found.clone()));
+    stage.registry.lost(&known, &DisconnectReason::IdentityChanged { recorded: found, found: uid }).await;
+}

@@ -1,0 +1,16 @@
+//! Remote clusters: real ones, behind a proxy that sees each request and breaks what a test asks it to.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_in_result,
+    clippy::unwrap_used,
+    reason = "helpers fail a test as the test itself does"
+)]
+
+mod connecting;
+mod failing;
+mod many;
+mod rotating;
+mod secrets;
+mod support;
+mod watching;
