@@ -66,7 +66,7 @@ pub struct Stores {
 impl World {
     /// Starts one watch per kind on `tasks`. They end with `stop`.
     pub fn start(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) -> (Self, Wakes) {
-        let (wakers, wakes) = wake::channels();
+        let (wakers, woken) = wake::channels();
         let start = Start { client, tasks, stop, sync: SyncBoard::default(), index: Arc::default(), wakers };
         let stores = Stores {
             organizations: start.follow(Kind::Organization),
@@ -85,7 +85,7 @@ impl World {
             namespaces: start.follow(Kind::Namespace),
             secrets: start.follow(Kind::Secret),
         };
-        (Self { stores, sync: start.sync, index: start.index, wakers: start.wakers }, wakes)
+        (Self { stores, sync: start.sync, index: start.index, wakers: start.wakers }, woken)
     }
 
     /// Metadata of the namespace `name`.

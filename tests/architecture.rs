@@ -1,5 +1,7 @@
 //! The rules of the code base that no compiler checks.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -215,6 +215,8 @@ async fn control_plane_config(args: &ControllerArgs) -> anyhow::Result<Config> {
             .context("found no control plane: run in a pod, or name a kubeconfig with --kubeconfig")?,
     };
     config.connect_timeout = Some(Duration::from_secs(5));
+    // Retries are ours, per object and with a deadline: kube's would wait in silence.
+    config.default_retry = false;
     Ok(config)
 }
 

@@ -20,7 +20,7 @@ use crate::{
     apply::WriteError,
     core::{
         hierarchy::{Described, Kind},
-        lifecycle::{self, DeletionStep, Profile, Standing},
+        lifecycle::{self, DeletionStep, Profile, Stage, Standing},
     },
 };
 
@@ -113,8 +113,8 @@ pub(super) async fn remove_children<K: Described>(
     profile: &Profile,
     context: &Context,
 ) -> Result<DeletionStep, WriteError> {
-    let kinds = profile.on_delete.iter().flat_map(|stage| stage.kinds());
-    if let Some(why) = kinds.filter_map(|kind| context.world.behind(*kind)).next() {
+    let mut kinds = profile.on_delete.iter().flat_map(Stage::kinds);
+    if let Some(why) = kinds.find_map(|kind| context.world.behind(*kind)) {
         return Err(WriteError::Transient(why));
     }
     let left = |kind: Kind| {

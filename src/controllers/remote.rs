@@ -22,17 +22,17 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(key) = connections.recv() => connection_changed(&context, key),
+            Some(key) = connections.recv() => connection_changed(&context, &key),
             Some(change) = objects.recv() => object_changed(&context, &change),
             else => return,
         }
     }
 }
 
-fn connection_changed(context: &Arc<Context>, key: PlaneKey) {
+fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
     let id = Id::new(Kind::DataPlane, key.namespace.clone(), key.name.clone());
     context.world.wake_concerned(&id);
-    let Ok(plane) = context.planes.get(&key) else { return };
+    let Ok(plane) = context.planes.get(key) else { return };
     let followed = follow_namespaces(&plane);
     if !followed.is_synced() {
         // What is there, and what is not, is known only then.

@@ -242,8 +242,7 @@ async fn what_a_kubeconfig_may_not_ask_for_is_refused_by_field_and_a_missing_sec
     let exec = kubeconfig.to_yaml().replace(
         "  user: {",
         &format!(
-            "  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, args: [{:?}]}}, ",
-            proof
+            "  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: touch, args: [{proof:?}]}}, "
         ),
     );
     assert!(exec.contains("exec"), "{exec}");
@@ -364,7 +363,7 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
         let mut fault = None;
         match round {
             "unauthorized" => {
-                fault = Some(sick_proxy.fault(Fault::when(Match::new()).then(Action::status(401))))
+                fault = Some(sick_proxy.fault(Fault::when(Match::new()).then(Action::status(401))));
             }
             "refused" => sick_proxy.refuse(true),
             "hanging" => sick.pause().unwrap(),

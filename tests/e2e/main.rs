@@ -1,5 +1,12 @@
 //! The shipped binary on real clusters.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    reason = "json!(…) is passed as it is written"
+)]
+
 mod data_plane;
 mod hierarchy;
 mod organization;

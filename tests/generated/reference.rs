@@ -55,15 +55,19 @@ fn api_page() -> String {
 fn kind(page: &mut String, crd: &CustomResourceDefinition) {
     let names = &crd.spec.names;
     let root = crd.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
-    let short = names.short_names.iter().flatten().map(|s| format!(", `{s}`")).collect::<String>();
+    let full = format!("{}.{}", names.plural, crd.spec.group);
+    let known_as: Vec<String> = [&full]
+        .into_iter()
+        .chain(names.short_names.iter().flatten())
+        .map(|name| format!("`{name}`"))
+        .collect();
     write!(
         page,
-        "\n## {}\n\n{}\n\n{}; `{}.{}`{short}\n\n| field | type | |\n|---|---|---|\n",
+        "\n## {}\n\n{}\n\n{}; {}\n\n| field | type | |\n|---|---|---|\n",
         names.kind,
         root.description.as_deref().unwrap_or_default(),
         crd.spec.scope,
-        names.plural,
-        crd.spec.group
+        known_as.join(", ")
     )
     .unwrap();
     for part in ["spec", "status"] {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     core::hierarchy::{
-        Kind,
+        Id, Kind, Need, children,
         sample::{Sample, Shelf},
     },
     world::index::{Index, tests::model::assert_rebuilt},
@@ -24,11 +24,12 @@ fn world() -> Vec<Sample> {
         let cluster = json!({"secretRef": {"name": secret}});
         of(Kind::DataPlane, name, &["acme"]).set("spec.kubernetesCluster", cluster)
     };
-    let group = |name: &str| json!({"env": [{"key": "K", "valueFrom": {"configurationGroupRef": {"name": name, "key": "k"}}}]});
-    let in_environment = |kind, name: &str, environment: &str| {
-        let sample = of(kind, name, &TRACK).label("environment", environment);
-        if kind == Kind::Endpoint { sample.label("deployment", environment) } else { sample }
+    let group = |name: &str| {
+        let reference = json!({"configurationGroupRef": {"name": name, "key": "k"}});
+        json!({"env": [{"key": "K", "valueFrom": reference}]})
     };
+    let in_environment =
+        |kind, name: &str, environment: &str| of(kind, name, &TRACK).label("environment", environment);
     vec![
         Sample::new(Kind::Namespace, "acme"),
         Sample::new(Kind::Organization, "acme"),
@@ -86,12 +87,12 @@ fn the(kind: Kind, name: &str) -> Sample {
 }
 
 /// The objects as "Kind name", without `of` itself, of which each change is told.
-fn others(woken: BTreeSet<crate::core::hierarchy::Id>, of: &Sample) -> Vec<String> {
+fn others(woken: BTreeSet<Id>, of: &Sample) -> Vec<String> {
     assert!(woken.contains(&of.id()), "{woken:?}");
-    let shown = |id: &crate::core::hierarchy::Id| {
+    let shown = |id: &Id| {
         if id.namespace == "globex" { format!("{id} of globex") } else { id.to_string() }
     };
-    woken.iter().filter(|id| **id != of.id()).map(shown).collect()
+    woken.into_iter().filter(|id| *id != of.id()).map(|id| shown(&id)).collect()
 }
 
 const OF_DEV: &[&str] = &["DeploymentPipeline default", "Deployment in-dev", "Endpoint api-dev"];
@@ -302,9 +303,7 @@ fn an_object_that_takes_the_place_of_another_wakes_that_one_when_it_comes_and_wh
     let environment = Sample::new(Kind::Environment, "acme/dev").set("spec.dataPlaneRef", "plane");
     index.put(old.facts());
     index.put(environment.facts());
-    let users = |index: &Index, of: &Sample| {
-        crate::core::hierarchy::children(index, &of.facts(), Kind::Environment).len()
-    };
+    let users = |index: &Index, of: &Sample| children(index, &of.facts(), Kind::Environment).len();
     assert_eq!((users(&index, &old), users(&index, &new)), (1, 0));
     assert_eq!(others(index.put(new.facts()), &new), ["DataPlane plane", "Environment dev"]);
     assert_eq!((users(&index, &old), users(&index, &new)), (0, 1));
@@ -334,7 +333,7 @@ fn in_whatever_order_objects_come_the_last_parent_wakes_its_children_and_all_is_
                     .facts()
                     .needs
                     .iter()
-                    .flat_map(crate::core::hierarchy::Need::keys)
+                    .flat_map(Need::keys)
                     .any(|key| sample.facts().keys().contains(&key))
             });
             for earlier in waiting {
