@@ -52,8 +52,7 @@ async fn an_organization_gets_a_namespace_keeps_it_and_takes_it_along() {
     assert_eq!(organization.status.as_ref().unwrap().namespace.as_deref(), Some("acme"));
     let (_, reason, _) = condition(&organization, "Ready").unwrap();
     assert_eq!(reason, "NamespaceCreated");
-    let namespace =
-        stage.until::<Namespace, _>("the namespace is there", "acme", Option::<&Namespace>::cloned).await;
+    let namespace = stage.there::<Namespace>("acme").await;
     assert_eq!(namespace.labels()["openchoreo.dev/managed-by"], "openchoreo-control-plane");
     assert_eq!(namespace.labels()["openchoreo.dev/organization"], "acme");
     assert_eq!(namespace.labels()["openchoreo.dev/name"], "acme");
@@ -108,16 +107,14 @@ async fn only_its_own_namespace_goes_with_an_organization() {
         })
         .await;
     label(&stage, "acme", "team", Some("blue")).await;
-    let namespace =
-        stage.until::<Namespace, _>("the namespace is there", "acme", Option::<&Namespace>::cloned).await;
+    let namespace = stage.there::<Namespace>("acme").await;
     stage.create(&acme()).await;
     until_ready(&stage, "acme").await;
     until_labelled(&stage, "acme", "openchoreo.dev/organization", Some("acme")).await;
     let organizations: Api<Organization> = Api::all(stage.client.clone());
     organizations.delete("acme", &DeleteParams::default()).await.unwrap();
     stage.until_gone::<Organization>("acme").await;
-    let after =
-        stage.until::<Namespace, _>("the namespace is there", "acme", Option::<&Namespace>::cloned).await;
+    let after = stage.there::<Namespace>("acme").await;
     assert_eq!(after.uid(), namespace.uid());
     assert_eq!(after.metadata.deletion_timestamp, None);
     assert_eq!(after.labels(), namespace.labels());

@@ -99,6 +99,11 @@ impl Stage {
         .unwrap_or_else(|error| panic!("{error:#}\n{}", self.operator.log()))
     }
 
+    /// The object, once it is there.
+    pub async fn there<K: TestObject>(&self, name: &str) -> K {
+        self.until(&format!("{name} is there"), name, |object: Option<&K>| object.map(K::clone)).await
+    }
+
     pub async fn until_gone<K: TestObject>(&self, name: &str) {
         let what = format!("{name} is gone");
         self.until::<K, ()>(&what, name, |object| object.is_none().then_some(())).await;
