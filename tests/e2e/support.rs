@@ -101,7 +101,7 @@ impl Stage {
 
     /// The object, once it is there.
     pub async fn there<K: TestObject>(&self, name: &str) -> K {
-        self.until(&format!("{name} is there"), name, |object: Option<&K>| object.map(K::clone)).await
+        self.until(&format!("{name} is there"), name, |object: Option<&K>| object.cloned()).await
     }
 
     pub async fn until_gone<K: TestObject>(&self, name: &str) {

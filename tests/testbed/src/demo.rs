@@ -113,7 +113,7 @@ fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<(
         say("run `make demo DEMO=--keep`, which leaves everything running, and in another terminal:");
     }
     let folder = fs::canonicalize(folder).context("find the folder of the kubeconfigs")?;
-    let binaries = kubectl.program.parent().unwrap_or(Path::new("."));
+    let binaries = kubectl.program.parent().unwrap_or_else(|| Path::new("."));
     say("");
     say(&format!("export PATH={}:$PATH KUBECONFIG={}/control-plane.kubeconfig", binaries.display(), folder.display()));
     for (command, what) in [
