@@ -10,7 +10,7 @@ use kantor_testbed::{
 };
 use kube::{Api, api::DeleteParams};
 
-use crate::support::{Registry, Stage, access, bare, full, key, options, token};
+use crate::support::{Registry, Stage, access, bare, full, key, options, soon, token};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_tells_its_version_identity_and_parts() {
@@ -37,7 +37,7 @@ async fn a_plane_tells_its_version_identity_and_parts() {
     };
     assert_eq!(server_version, plane.server_version);
     assert_eq!((cluster_uid, capabilities), (uid, plane.capabilities.clone()));
-    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    assert_eq!(soon(changes.recv()).await.unwrap(), stage.key);
     // All that it took, with the operator's name on each request.
     let agent = format!("kantor/{}", kantor::VERSION);
     assert!(stage.proxy.requests().iter().all(|record| record.user_agent.as_ref() == Some(&agent)));
@@ -55,7 +55,7 @@ async fn a_custom_resource_that_comes_later_is_noticed() {
     let has_keda = |state: Option<&PlaneState>| matches!(state, Some(PlaneState::Connected { capabilities, .. }) if capabilities.has(Capability::Keda));
     stage.registry.until(&stage.key, "the plane has KEDA", |state| has_keda(state).then_some(())).await;
     assert!(stage.planes.get(&stage.key).unwrap().capabilities.has(Capability::Keda));
-    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    assert_eq!(soon(changes.recv()).await.unwrap(), stage.key);
     assert!(!plane.cancelled().is_cancelled(), "the connection is the same");
 
     let definitions: Api<CustomResourceDefinition> = Api::all(stage.cluster.client());
@@ -172,7 +172,7 @@ async fn another_cluster_at_the_address_is_reported_and_not_used() {
     stage.want(&stage.cluster.kubeconfig());
     assert_eq!(stage.plane().await.cluster_uid, uid);
     // Forgotten and wanted anew, it may be the other cluster.
-    stage.planes.forget(&stage.key).await;
+    soon(stage.planes.forget(&stage.key)).await;
     stage.planes.want(&stage.key, access(&full().kubeconfig().at(other.url(), other.ca_pem())));
     assert_eq!(stage.plane().await.cluster_uid, found);
     // One that was known before the operator started is not mistaken either.

@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::support::{PATIENCE, Stage, access, bare, is_probe, key, options, token, whoami};
+use crate::support::{PATIENCE, Stage, access, bare, is_probe, key, options, soon, token, whoami};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_credentials_end_the_connection_at_once_and_new_ones_bring_it_back_at_once() {
@@ -86,10 +86,10 @@ async fn a_plane_that_refuses_connections_is_lost_and_found_again() {
     let message = stage.lost(DisconnectReason::Unreachable).await;
     assert!(message.contains("check its address"), "{message}");
     assert!(plane.cancelled().is_cancelled());
-    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    assert_eq!(soon(changes.recv()).await.unwrap(), stage.key);
     stage.proxy.refuse(false);
     let again = stage.plane().await;
-    assert_eq!(changes.recv().await.unwrap(), stage.key);
+    assert_eq!(soon(changes.recv()).await.unwrap(), stage.key);
     whoami(&again.calls()).await.unwrap();
     whoami(&plane.calls()).await.expect_err("a plane that was lost stays lost for those who hold it");
 }
@@ -108,7 +108,7 @@ async fn a_plane_that_hangs_is_lost_and_found_again_and_its_calls_end() {
     let message = stage.lost(DisconnectReason::Unreachable).await;
     assert!(message.contains("in time"), "{message}");
     // The call would have hung for the time-out of the connection; it ends with the plane.
-    call.await.unwrap().unwrap_err();
+    soon(call).await.unwrap().unwrap_err();
     hang.remove();
     whoami(&stage.plane().await.calls()).await.unwrap();
 }

@@ -10,7 +10,7 @@ use kube::{
 };
 use tokio::sync::mpsc;
 
-use crate::support::{PATIENCE, Stage, access, config_map, is_probe, token, whoami};
+use crate::support::{PATIENCE, Stage, access, config_map, is_probe, soon, token, whoami};
 
 /// Exchanges the credentials of a plane under load: calls under way, calls all the time, a watch open.
 async fn rotate(stage: &Stage, old: &KubeconfigSpec, new: &KubeconfigSpec, is_new: impl Fn(&Record) -> bool) {
@@ -22,7 +22,7 @@ async fn rotate(stage: &Stage, old: &KubeconfigSpec, new: &KubeconfigSpec, is_ne
         &format!("stage={}", stage.namespace),
         Follow::Whole,
     );
-    assert!(followed.synced().await);
+    assert!(soon(followed.synced()).await);
     let watch = stage.request(|r| r.resource() == "configmaps" && r.is_open_watch()).await;
     let crd_watch = stage.request(|r| r.resource() == "customresourcedefinitions" && r.is_open_watch()).await;
 
@@ -61,9 +61,9 @@ async fn rotate(stage: &Stage, old: &KubeconfigSpec, new: &KubeconfigSpec, is_ne
     assert_eq!(later.len(), 20);
     assert!(later.iter().all(|r| r.seq > first.seq && is_new(r)), "{later}");
     held.release();
-    assert!(in_flight.await.unwrap().unwrap().is_none(), "the call under way was answered");
+    assert!(soon(in_flight).await.unwrap().unwrap().is_none(), "the call under way was answered");
     stop.send(()).await.unwrap();
-    assert!(load.await.unwrap() > 0);
+    assert!(soon(load).await.unwrap() > 0);
 
     // The watches are the same ones, still open, and tell of what happens.
     stage
@@ -71,7 +71,7 @@ async fn rotate(stage: &Stage, old: &KubeconfigSpec, new: &KubeconfigSpec, is_ne
         .create(&PostParams::default(), &config_map("seen", &[("stage", &stage.namespace)]))
         .await
         .unwrap();
-    let change: RemoteChange = told.recv().await.unwrap();
+    let change: RemoteChange = soon(told.recv()).await.unwrap();
     assert_eq!((change.name.as_str(), followed.state()), ("seen", FollowState::Synced));
     let since = stage.proxy.since(mark);
     assert!(since.iter().all(|r| !matches!(r.verb(), Verb::List | Verb::Watch)), "no relist:\n{since}");
@@ -148,7 +148,7 @@ async fn another_server_or_authority_reconnects() {
     let admin = stage.cluster.kubeconfig();
     let second_proxy = Proxy::start(stage.cluster).unwrap();
     stage.planes.want(&stage.key, access(&admin.at(second_proxy.url(), second_proxy.ca_pem())));
-    first.cancelled().cancelled().await;
+    soon(first.cancelled().cancelled()).await;
     let second = stage.plane().await;
     assert_eq!(second.cluster_uid, first.cluster_uid);
     whoami(&first.calls()).await.expect_err("the old connection is closed");
@@ -158,6 +158,6 @@ async fn another_server_or_authority_reconnects() {
     // The same address with an authority more.
     let both = format!("{}{}", second_proxy.ca_pem(), stage.proxy.ca_pem());
     stage.planes.want(&stage.key, access(&admin.at(second_proxy.url(), both)));
-    second.cancelled().cancelled().await;
+    soon(second.cancelled().cancelled()).await;
     stage.plane().await;
 }

@@ -11,7 +11,7 @@ use kantor_testbed::{KubeconfigSpec, kubeconfig::Auth};
 use kube::api::ApiResource;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{Stage, is_probe, token, whoami};
+use crate::support::{Stage, is_probe, soon, token, whoami};
 
 /// Everything that this process logs, of all crates and at all levels.
 #[derive(Clone, Default)]
@@ -78,7 +78,7 @@ async fn no_secret_is_in_logs_states_errors_or_debug_output() {
     stage.want(&good);
     let plane = stage.plane().await;
     let followed = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "stage=none", Follow::Whole);
-    followed.synced().await;
+    soon(followed.synced()).await;
     whoami(&plane.calls()).await.unwrap();
     note(&stage);
     stage.want(&certificate);
@@ -92,7 +92,7 @@ async fn no_secret_is_in_logs_states_errors_or_debug_output() {
     for spec in [&good, &certificate, &wrong, &broken] {
         printed.push(format!("{:?}", stage.access(spec)));
     }
-    stage.planes.forget(&stage.key).await;
+    soon(stage.planes.forget(&stage.key)).await;
 
     let Auth::ClientCertificate(identity) = &certificate.auth else { panic!() };
     let key_line = identity.key_pem.lines().nth(1).unwrap();

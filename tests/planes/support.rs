@@ -34,6 +34,11 @@ use tokio_util::{
 /// How long anything may take. It only passes when something is broken.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Waits for what must come soon.
+pub async fn soon<F: IntoFuture>(coming: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, coming).await.expect("this must not take so long")
+}
+
 /// A cluster together with the runtime that started it: the runtime of a test ends with the test.
 struct Shared(Cluster, #[expect(dead_code, reason = "held, because the cluster was made in it")] Runtime);
 

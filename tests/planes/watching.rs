@@ -11,19 +11,16 @@ use kube::{
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{PATIENCE, Stage, config_map};
+use crate::support::{PATIENCE, Stage, config_map, soon};
 
 /// The next change of a ConfigMap in the stage's namespace.
 async fn next(told: &mut mpsc::UnboundedReceiver<RemoteChange>, stage: &Stage) -> RemoteChange {
-    let next = async {
-        loop {
-            let change = told.recv().await.unwrap();
-            if change.namespace.as_deref() == Some(&stage.namespace) {
-                return change;
-            }
+    loop {
+        let change = soon(told.recv()).await.unwrap();
+        if change.namespace.as_deref() == Some(&stage.namespace) {
+            return change;
         }
-    };
-    tokio::time::timeout(PATIENCE, next).await.expect("a change is told")
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,7 +36,7 @@ async fn a_followed_object_is_seen_from_its_making_to_its_end() {
     stage.direct().create(&PostParams::default(), &config_map("foreign", &[])).await.unwrap();
     let kind = ApiResource::erase::<ConfigMap>(&());
     let followed = plane.follow(&kind, selector, Follow::Whole);
-    assert!(followed.synced().await);
+    assert!(soon(followed.synced()).await);
     assert_eq!(next(&mut told, &stage).await.name, "before");
 
     let labels = [("stage", "follow"), (OWNER_UID, "uid-1")];
@@ -85,7 +82,7 @@ async fn metadata_is_followed_without_the_rest() {
     stage.direct().create(&PostParams::default(), &object).await.unwrap();
     let kind = ApiResource::erase::<ConfigMap>(&());
     let followed = plane.follow(&kind, "stage=metadata", Follow::Metadata);
-    assert!(followed.synced().await);
+    assert!(soon(followed.synced()).await);
     let object = followed.get(Some(&stage.namespace), "meta").unwrap();
     assert!(object.data.is_null() && object.managed_fields().is_empty());
     assert_eq!(object.labels()["stage"], "metadata");
@@ -100,7 +97,7 @@ async fn a_delete_that_the_watch_did_not_tell_is_repaired_by_the_next_list() {
         stage.direct().create(&PostParams::default(), &config_map(name, &labels)).await.unwrap();
     }
     let followed = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "stage=missed", Follow::Whole);
-    assert!(followed.synced().await);
+    assert!(soon(followed.synced()).await);
     let watches = || Match::new().verb(Verb::Watch).resource("configmaps");
     stage.request(|r| r.resource() == "configmaps" && r.is_open_watch()).await;
     let mut told = stage.planes.remote_changes();
@@ -121,7 +118,7 @@ async fn a_delete_that_the_watch_did_not_tell_is_repaired_by_the_next_list() {
 async fn a_watch_that_breaks_goes_on_where_it_was() {
     let (stage, plane) = Stage::connected("breaks").await;
     let followed = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "stage=breaks", Follow::Whole);
-    assert!(followed.synced().await);
+    assert!(soon(followed.synced()).await);
     stage.request(|r| r.resource() == "configmaps" && r.is_open_watch()).await;
     let mut told = stage.planes.remote_changes();
     let mark = stage.proxy.mark();
@@ -153,7 +150,7 @@ async fn a_kind_that_is_not_installed_is_followed_once_it_is() {
     };
     until(FollowState::NotInstalled).await;
     stage.cluster.apply_yaml(WIDGETS).await.unwrap();
-    assert!(tokio::time::timeout(PATIENCE, followed.synced()).await.unwrap());
+    assert!(soon(followed.synced()).await);
     let widget = format!(
         "{{apiVersion: test.example.com/v1, kind: Widget, metadata: {{name: one, namespace: {}}}}}",
         stage.namespace
@@ -191,5 +188,5 @@ async fn a_watch_that_is_refused_says_so_and_recovers() {
     .unwrap();
     assert!(!followed.is_synced() && stage.planes.get(&stage.key).is_ok());
     refused.remove();
-    assert!(tokio::time::timeout(PATIENCE, followed.synced()).await.unwrap());
+    assert!(soon(followed.synced()).await);
 }

@@ -68,7 +68,8 @@ async fn tell(demo: &Demo) -> Result<()> {
     say(&format!("{} kinds of openchoreo.dev/v1alpha1 installed", crds.len()));
 
     step("The operator: kantor controller --kubeconfig control-plane.kubeconfig --allow-loopback-planes");
-    let operator = Operator::start(&program, &control_plane.kubeconfig(), ["--allow-loopback-planes"]).await?;
+    let operator =
+        Operator::start(&program, &control_plane.kubeconfig(), ["--allow-loopback-planes"]).await?;
     operator.ready().await?;
     say(&format!("ready; http://{}/readyz, /livez, /metrics", operator.address()));
 
@@ -80,13 +81,22 @@ async fn tell(demo: &Demo) -> Result<()> {
 
     step("Two data planes: a kubeconfig Secret and a DataPlane each");
     for (secret, plane) in [("plane-development", "plane-1"), ("plane-production", "plane-2")] {
-        let file = format!("--from-file=kubeconfig={}", demo.dir.join(format!("{plane}.kubeconfig")).display());
+        let file =
+            format!("--from-file=kubeconfig={}", demo.dir.join(format!("{plane}.kubeconfig")).display());
         kubectl.run(&["-n", "acme", "create", "secret", "generic", secret, &file])?;
     }
     let samples = demo.project.join("config/samples");
     kubectl.run(&["apply", "-f", &samples.to_string_lossy()])?;
     kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "dataplanes", "--all", "--timeout=60s"])?;
-    kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "environments", "--all", "--timeout=60s"])?;
+    kubectl.run(&[
+        "-n",
+        "acme",
+        "wait",
+        "--for=condition=Ready",
+        "environments",
+        "--all",
+        "--timeout=60s",
+    ])?;
     kubectl.run(&["-n", "acme", "get", "dataplanes,environments"])?;
 
     step("The hierarchy of a sample application");
@@ -115,7 +125,11 @@ fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<(
     let folder = fs::canonicalize(folder).context("find the folder of the kubeconfigs")?;
     let binaries = kubectl.program.parent().unwrap_or_else(|| Path::new("."));
     say("");
-    say(&format!("export PATH={}:$PATH KUBECONFIG={}/control-plane.kubeconfig", binaries.display(), folder.display()));
+    say(&format!(
+        "export PATH={}:$PATH KUBECONFIG={}/control-plane.kubeconfig",
+        binaries.display(),
+        folder.display()
+    ));
     for (command, what) in [
         ("kubectl explain dataplane.spec.kubernetesCluster", "every field is documented"),
         ("kubectl -n acme describe dataplane development-plane", "version, capabilities, conditions"),

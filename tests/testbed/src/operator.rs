@@ -50,7 +50,9 @@ impl Operator {
         fs::write(&file, kubeconfig.to_yaml()).context("write the operator's kubeconfig")?;
         let log = folder.path().join("operator.log");
         let mut command = Command::new(program);
-        command.args(["controller", "--listen", "127.0.0.1:0", "--log-format", "json", "--kubeconfig"]).arg(file);
+        command
+            .args(["controller", "--listen", "127.0.0.1:0", "--log-format", "json", "--kubeconfig"])
+            .arg(file);
         command.args(arguments.into_iter().map(Into::into));
         let mut process = Process::spawn("kantor", &command, log.clone())?;
         let address = wait::until("the operator listens", PATIENCE, || {
@@ -142,7 +144,10 @@ impl Operator {
 fn listening(log: &Path) -> Option<SocketAddr> {
     let text = fs::read_to_string(log).ok()?;
     text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|entry| {
-        entry["message"].as_str()?.starts_with("serving /livez").then(|| entry["address"].as_str()?.parse().ok())?
+        entry["message"]
+            .as_str()?
+            .starts_with("serving /livez")
+            .then(|| entry["address"].as_str()?.parse().ok())?
     })
 }
 
