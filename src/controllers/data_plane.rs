@@ -57,25 +57,25 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
     for (name, _) in seen.secrets.iter().filter(|(_, version)| version.is_some()) {
         secrets.extend(read_secret(context, &key.namespace, name).await?.map(|data| (name.clone(), data)));
     }
-    let entry = match access(plane, &secrets, context) {
+    match access(plane, &secrets, context) {
         Ok(access) => {
             let expires = match &access {
                 Access::Remote(remote) => credentials_expiry(remote),
                 Access::InCluster => None,
             };
             let identity = plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
+            context.book.note(key.clone(), Entry { seen, refusal: None, expires });
             context.planes.want_known(&key, access, identity);
-            Entry { seen, refusal: None, expires }
         }
         Err(refusal) => {
+            let refused = refusal.kind == RefusalKind::Refused;
+            context.book.note(key.clone(), Entry { seen, refusal: Some(refusal), expires: None });
             // What only is missing may be about to come back, and what is left on the plane still has to be removed.
-            if refusal.kind == RefusalKind::Refused {
+            if refused {
                 context.planes.forget(&key).await;
             }
-            Entry { seen, refusal: Some(refusal), expires: None }
         }
-    };
-    context.book.note(key, entry);
+    }
     Ok(())
 }
 

@@ -54,7 +54,14 @@ impl Member for Environment {
             Err(error) => return Standing::unresolved(&error),
         };
         let key = PlaneKey { namespace: id.namespace, name: id.name };
-        match context.planes.state(&key) {
+        let state = context.planes.state(&key);
+        if let (None, Some(refusal)) = (&state, context.book.refusal(&key)) {
+            return Standing::Unknown {
+                reason: reasons::DATA_PLANE_UNREACHABLE,
+                message: format!("data plane {}: {refusal}", key.name),
+            };
+        }
+        match state {
             Some(PlaneState::Connected { .. }) => Standing::Ready {
                 reason: Self::PROFILE.ready,
                 message: format!("data plane {} is connected", key.name),

@@ -258,12 +258,25 @@ async fn what_a_kubeconfig_may_not_ask_for_is_refused_by_field_and_a_missing_sec
     assert_eq!(proxy.requests().len(), 0, "nothing was dialled:\n{}", proxy.requests());
     assert!(!proof.exists(), "no command was run");
 
+    stage.create::<Environment>(&object("Environment", "dev", json!({"dataPlaneRef": "hostile"}))).await;
+    let said = stage
+        .until("the environment says why", "acme/dev", |e: Option<&Environment>| {
+            condition(e?, "Ready").filter(|said| said.0 == "Unknown").map(|said| said.2)
+        })
+        .await;
+    assert!(said.contains("data plane hostile") && said.contains("users[0].user.exec"), "{said}");
+
     // Mended, each goes on by itself.
     secret(&stage, "late", &[("value", &kubeconfig.to_yaml())]).await;
     plane_ready(&stage, "late").await;
     let good = json!({"data": null, "stringData": {"kubeconfig": kubeconfig.to_yaml()}});
     stage.patch::<Secret>("acme/hostile", good).await;
     plane_ready(&stage, "hostile").await;
+    stage
+        .until("the environment is ready", "acme/dev", |e: Option<&Environment>| {
+            e.filter(|e| is_ready(*e)).map(|_| ())
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
