@@ -11,7 +11,7 @@ use super::{
     client::Connection,
     connector::Facts,
     subscribers::Subscribers,
-    watches::{Follows, Surroundings},
+    watches::{FIRST_RETRY, Follows, Surroundings},
 };
 
 /// A connected plane. What it says holds for the moment it was handed out; its clients fail at once when the plane
@@ -117,6 +117,7 @@ impl Plane {
             closed: session.closed.child_token(),
             changes: session.changes.clone(),
             kinds: session.kinds.clone(),
+            first_retry: FIRST_RETRY,
         })
     }
 

@@ -253,3 +253,6 @@ impl fmt::Debug for Planes {
         f.debug_struct("Planes").field("wanted", &self.keys()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use kube::{
@@ -139,7 +140,12 @@ pub(super) struct Surroundings {
     pub(super) changes: Subscribers<RemoteChange>,
     /// Changes with the kinds that the plane serves.
     pub(super) kinds: watch::Receiver<u64>,
+    /// When to ask again for what the server refuses; then later each time.
+    pub(super) first_retry: Duration,
 }
+
+/// A server that starts does not serve custom resources for a moment, and its discovery need not change for it.
+pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// The watches of one connection.
 #[derive(Default)]

@@ -51,10 +51,13 @@ async fn revoked_credentials_end_the_connection_at_once_and_new_ones_bring_it_ba
     .await
     .unwrap();
     let before = stage.proxy.mark();
+    let last = stage.proxy.since(mark).last().unwrap().at;
     stage.want(&new);
     stage.plane().await;
     let since = stage.proxy.since(before);
     assert!(since.iter().all(|record| record.credential.is_token(token(&new))), "{since}");
+    // After the fourth attempt the wait is at least this long.
+    assert!(since[0].at - last < Duration::from_secs(6), "it did not wait for its turn");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +118,9 @@ async fn a_plane_that_hangs_is_lost_and_found_again_and_its_calls_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_black_hole_is_noticed_and_recovers_when_it_answers() {
-    let quick = PlaneOptions { connect_timeout: Duration::from_secs(1), ..options() };
+    // The time-out of the connection, not that of the attempt, ends it.
+    let quick =
+        PlaneOptions { connect_timeout: Duration::from_secs(1), attempt_timeout: PATIENCE * 10, ..options() };
     let stage = Stage::on(bare(), "black-hole", quick).await;
     // The system accepts the connection, and nobody ever answers.
     let hole = TcpListener::bind("127.0.0.1:0").await.unwrap();

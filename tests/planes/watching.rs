@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kantor::planes::{Follow, FollowState, OWNER_UID, RemoteChange};
 use kantor_testbed::{
-    proxy::{Action, Fault, Match, Verb},
+    proxy::{Action, Fault, Match, Record, Verb},
     wait::{self, Seen},
 };
 use kube::{
@@ -123,6 +123,9 @@ async fn a_watch_that_breaks_goes_on_where_it_was() {
     let mut told = stage.planes.remote_changes();
     let mark = stage.proxy.mark();
     stage.proxy.cut_connections();
+    let again = |r: &Record| r.resource() == "configmaps" && r.is_open_watch();
+    stage.proxy.await_request_since(mark, again, PATIENCE).await.unwrap();
+    assert!(followed.is_synced(), "{:?}", followed.state());
     stage
         .direct()
         .create(&PostParams::default(), &config_map("after", &[("stage", "breaks")]))

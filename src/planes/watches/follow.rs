@@ -20,9 +20,7 @@ use super::{
     store::{Name, Store, name_of},
 };
 
-/// What the server refuses is asked for again at least this often: a server that starts does not serve custom
-/// resources for a moment, and its discovery need not change for it.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// What the server refuses is asked for again at least this often.
 const LAST_RETRY: Duration = Duration::from_mins(1);
 
 pub(super) fn start(
@@ -62,7 +60,8 @@ struct Follower {
 
 impl Follower {
     async fn run(mut self) {
-        let mut wait = FIRST_RETRY;
+        let first = self.surroundings.first_retry;
+        let mut wait = first;
         loop {
             self.surroundings.kinds.borrow_and_update();
             let (resource, client) = (self.followed.resource.clone(), self.surroundings.client.clone());
@@ -79,11 +78,11 @@ impl Follower {
                 }
             };
             if self.set(refused) == FollowState::Synced {
-                wait = FIRST_RETRY;
+                wait = first;
             }
             tokio::select! {
                 // If the sender is gone the plane is too, and this ends with it.
-                Ok(()) = self.surroundings.kinds.changed() => wait = FIRST_RETRY,
+                Ok(()) = self.surroundings.kinds.changed() => wait = first,
                 () = sleep(wait) => wait = (wait * 2).min(LAST_RETRY),
             }
         }
@@ -223,3 +222,6 @@ fn refusal(code: u16) -> String {
         code => format!("the server answers {code}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,30 @@ const PIECES: [&str; 24] = [
     "\0",
 ];
 
+/// Pieces of addresses, permitted and not.
+const ADDRESS_PIECES: [&str; 20] = [
+    "127.0.0.1",
+    "127.1",
+    "0x7f.1",
+    "2130706433",
+    "localhost",
+    ".localhost",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "169.254.169.254",
+    "[fe80::1%25a]",
+    "10.0.0.1",
+    "[2001:db8::1]",
+    "api.example.com",
+    ":6443",
+    ":0",
+    ".",
+    "/a",
+    "@",
+    "%31",
+    "\\",
+];
+
 fn mutations() -> impl Strategy<Value = Vec<(prop::sample::Index, u8, String)>> {
     let piece = prop_oneof![
         prop::sample::select(PIECES.to_vec()).prop_map(str::to_owned),
@@ -120,10 +144,11 @@ proptest! {
 
     #[test]
     fn any_address_that_is_accepted_is_permitted(
-        prefix in prop::sample::select(vec!["https://", "HTTPS://", "https:/", ""]),
-        rest in "[0-9a-fx.:\\[\\]/@%#?\\\\-]{0,24}",
+        prefix in prop::sample::select(vec!["https://", "HTTPS://", "https:/"]),
+        parts in prop::collection::vec(prop::sample::select(ADDRESS_PIECES.to_vec()), 1..5),
+        noise in "[0-9a-fx.:\\[\\]/@%#?\\\\-]{0,3}",
     ) {
-        let server = serde_json::to_string(&format!("{prefix}{rest}")).unwrap();
+        let server = serde_json::to_string(&format!("{prefix}{}{noise}", parts.concat())).unwrap();
         check(kubeconfig(&format!("server: {server}"), &token_user()).as_bytes())?;
     }
 

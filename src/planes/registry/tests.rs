@@ -1,0 +1,56 @@
+use secrecy::SecretString;
+
+use super::*;
+use crate::planes::{Auth, RemoteAccess, client::Connection, connector::Facts, plane::Session};
+
+fn key() -> PlaneKey {
+    PlaneKey { namespace: "acme".to_owned(), name: "plane".to_owned() }
+}
+
+fn access(token: &str) -> Access {
+    Access::Remote(RemoteAccess {
+        server: http::Uri::from_static("https://10.0.0.1:6443"),
+        tls_server_name: None,
+        ca_pem: None,
+        auth: Auth::Token(SecretString::from(token)),
+    })
+}
+
+fn planes() -> Planes {
+    Planes::new(PlaneOptions::default(), None, &TaskTracker::new(), &CancellationToken::new())
+}
+
+/// A plane of the connector with this number.
+fn plane(id: u64) -> Plane {
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let settings = PlaneOptions::default().client_settings();
+    let connection = Connection::open(&access("a"), None, &settings, &tasks, &stop).unwrap();
+    let facts = Facts {
+        server_version: "v1.36.3".to_owned(),
+        cluster_uid: "uid".to_owned(),
+        capabilities: super::super::Capabilities::default(),
+    };
+    let session = Session::new(&connection, tasks, Subscribers::default(), watch::channel(0).1);
+    Plane::new(key(), id, facts, Duration::from_secs(1), session)
+}
+
+#[tokio::test]
+async fn a_connector_that_ends_late_does_not_take_away_the_plane_of_its_successor() {
+    let planes = planes();
+    let running = CancellationToken::new();
+    planes.hub.put(&plane(1), &running);
+    planes.hub.put(&plane(2), &running);
+    planes.hub.withdraw(&key(), 1);
+    assert_eq!(planes.get(&key()).unwrap().id(), 2);
+    planes.hub.withdraw(&key(), 2);
+    assert_eq!(planes.get(&key()).unwrap_err(), NotConnected::NotWanted(key()));
+}
+
+#[tokio::test]
+async fn a_connector_that_was_stopped_hands_out_nothing() {
+    let planes = planes();
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    planes.hub.put(&plane(1), &stopped);
+    assert!(planes.get(&key()).is_err());
+}
