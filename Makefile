@@ -20,7 +20,7 @@ demo: assets ## Real clusters, the operator and a sample, step by step
 
 .PHONY: test
 test: assets ## All tests, on real clusters
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies

@@ -108,6 +108,16 @@ impl World {
         hierarchy::children(&*self.read(), &object.facts(), kind)
     }
 
+    /// The objects of `kind` that refer to the same `parent` as `object` does, whether it exists or not.
+    pub fn beside(&self, object: &impl Described, parent: Kind, kind: Kind) -> Vec<Id> {
+        hierarchy::beside(&*self.read(), &object.facts(), parent, kind)
+    }
+
+    /// The objects of `kind` that the object with this UID owns.
+    pub fn owned_by(&self, uid: &str, kind: Kind) -> Vec<Id> {
+        self.read().owned_by(uid).into_iter().filter(|id| id.kind == kind).collect()
+    }
+
     /// Why what is known of `kind` may be out of date, if it may be. Nothing is to be taken for gone then.
     pub fn behind(&self, kind: Kind) -> Option<String> {
         let name = sync::name_of(&kind.resource());

@@ -30,16 +30,8 @@ const IMPURE: &[&str] = &[
     "async fn",
 ];
 
-/// Calls that write to a cluster; only `apply` may make them.
-const WRITES: &[&str] = &[
-    ".patch(",
-    ".patch_status(",
-    ".create(",
-    ".replace(",
-    ".replace_status(",
-    ".delete(",
-    ".delete_collection(",
-];
+/// Without one of these nothing can be written to a cluster; only `apply` may name them.
+const WRITES: &[&str] = &["PatchParams", "PostParams", "DeleteParams"];
 
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let mut files = vec![];
@@ -136,9 +128,7 @@ fn decisions_are_pure() {
 fn only_the_apply_engine_writes_to_clusters() {
     for (path, text) in sources("src").into_iter().filter(|(path, _)| module(path) != "apply") {
         for write in WRITES {
-            let direct =
-                text.lines().filter(|l| l.contains(write) && !l.contains("writer")).collect::<Vec<_>>();
-            assert!(direct.is_empty(), "{} calls {write}: {direct:?}", path.display());
+            assert!(!text.contains(write), "{} names {write}", path.display());
         }
     }
 }

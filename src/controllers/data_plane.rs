@@ -122,16 +122,19 @@ fn access(
 impl Member for DataPlane {
     const PROFILE: &'static Profile = &lifecycle::DATA_PLANE;
 
-    fn standing(&self, context: &Context) -> Standing {
+    fn standing(&self, context: &Context) -> Option<Standing> {
         let key = key_of(self);
         if let Some(refusal) = context.book.refusal(&key) {
             let reason = match refusal.kind {
                 RefusalKind::Refused => reasons::KUBECONFIG_REFUSED,
                 RefusalKind::SecretMissing => reasons::SECRET_NOT_FOUND,
             };
-            return Standing::Stalled { reason, message: refusal.to_string() };
+            return Some(Standing::Stalled { reason, message: refusal.to_string() });
         }
-        standing_of(context.planes.state(&key).as_ref())
+        let state = context.planes.state(&key);
+        // After a restart the first attempt tells whether what was said last still holds.
+        let first_attempt = matches!(state, None | Some(PlaneState::Connecting));
+        (!first_attempt || !member::is_spoken_for(self)).then(|| standing_of(state.as_ref()))
     }
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
@@ -215,7 +218,11 @@ fn status_of(
         Some(PlaneState::Connected { since, server_version, cluster_uid, capabilities, .. }) => {
             status.cluster_uid = Some(cluster_uid.clone());
             status.server_version = Some(server_version.clone());
-            status.last_contact_time = Some(Time(*since));
+            // Since the plane was first seen to answer, not since this process did.
+            let before = conditions::get(conditions, types::CONNECTED).is_some_and(|c| c.status == "True");
+            if !before || status.last_contact_time.is_none() {
+                status.last_contact_time = Some(Time(*since));
+            }
             status.capabilities = capabilities.names();
             Status::True
         }

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::{
     Context,
-    member::{Cleanup, Member},
+    member::{self, Cleanup, Member},
     remote::namespaces_on,
 };
 use crate::{
@@ -48,36 +48,33 @@ fn organization_of(object: &impl ResourceExt) -> String {
 impl Member for Environment {
     const PROFILE: &'static Profile = &lifecycle::ENVIRONMENT;
 
-    fn standing(&self, context: &Context) -> Standing {
+    fn standing(&self, context: &Context) -> Option<Standing> {
         let id = match context.world.resolve(self, Kind::DataPlane) {
             Ok(id) => id,
-            Err(error) => return Standing::unresolved(&error),
+            Err(error) => return Some(Standing::unresolved(&error)),
         };
         let key = PlaneKey { namespace: id.namespace, name: id.name };
-        let state = context.planes.state(&key);
-        if let (None, Some(refusal)) = (&state, context.book.refusal(&key)) {
-            return Standing::Unknown {
-                reason: reasons::DATA_PLANE_UNREACHABLE,
-                message: format!("data plane {}: {refusal}", key.name),
-            };
-        }
-        match state {
-            Some(PlaneState::Connected { .. }) => Standing::Ready {
+        let unreachable = |why: String| Standing::Unknown {
+            reason: reasons::DATA_PLANE_UNREACHABLE,
+            message: format!("data plane {}: {why}", key.name),
+        };
+        Some(match (context.planes.state(&key), context.book.refusal(&key)) {
+            (Some(PlaneState::Connected { .. }), _) => Standing::Ready {
                 reason: Self::PROFILE.ready,
                 message: format!("data plane {} is connected", key.name),
             },
-            Some(PlaneState::Disconnected { message, last_contact, .. }) => {
+            (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
                 let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
-                Standing::Unknown {
-                    reason: reasons::DATA_PLANE_UNREACHABLE,
-                    message: format!("data plane {}: {message}{seen}", key.name),
-                }
+                unreachable(format!("{message}{seen}"))
             }
-            None | Some(PlaneState::Connecting) => Standing::Progressing {
+            (None, Some(refusal)) => unreachable(refusal.to_string()),
+            // After a restart the first attempt tells whether what was said last still holds.
+            (None | Some(PlaneState::Connecting), _) if member::is_spoken_for(self) => return None,
+            (None | Some(PlaneState::Connecting), _) => Standing::Progressing {
                 reason: reasons::DATA_PLANE_CONNECTING,
                 message: format!("data plane {} is not connected yet", key.name),
             },
-        }
+        })
     }
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
@@ -114,12 +111,15 @@ impl Member for Project {
         if let Some(why) = context.world.behind(Kind::Environment) {
             return Err(WriteError::Transient(why));
         }
-        let (name, organization) = (logical_name(self), organization_of(self));
-        let environments =
-            context.world.stores.environments.state_filter(|env| {
-                env.namespace() == self.namespace() && organization_of(env) == organization
-            });
-        let environments: Vec<&Environment> = environments.iter().map(|env| &**env).collect();
+        let name = logical_name(self);
+        let stores = &context.world.stores;
+        let environments: Vec<_> = context
+            .world
+            .beside(self, Kind::Organization, Kind::Environment)
+            .iter()
+            .filter_map(|id| stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace)))
+            .collect();
+        let environments: Vec<&Environment> = environments.iter().map(|environment| &**environment).collect();
         remove_namespaces(self, &environments, |project| project == name, context).await
     }
 }

@@ -8,14 +8,14 @@ use crate::core::lifecycle::{self, Profile};
 impl Member for DeploymentPipeline {
     const PROFILE: &'static Profile = &lifecycle::DEPLOYMENT_PIPELINE;
 
-    fn standing(&self, context: &super::Context) -> lifecycle::Standing {
+    fn standing(&self, context: &super::Context) -> Option<lifecycle::Standing> {
         let profile = Self::PROFILE;
         // A pipeline without environments is a pipeline.
         let needs = if self.spec.promotion_paths.is_empty() { &[] } else { profile.needs };
-        match context.world.unresolved(self, needs) {
+        Some(match context.world.unresolved(self, needs) {
             Some(error) => lifecycle::Standing::unresolved(&error),
             None => lifecycle::Standing::Ready { reason: profile.ready, message: "ready".to_owned() },
-        }
+        })
     }
 }
 

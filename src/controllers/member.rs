@@ -1,6 +1,6 @@
 //! Members of the hierarchy: they are ready when what they refer to exists, and go after what belongs to them.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kantor_api::conditions::{self, Conditioned, types};
@@ -23,6 +23,9 @@ use crate::{
         lifecycle::{self, DeletionStep, Profile, Stage, Standing},
     },
 };
+
+/// How often an object that is being deleted looks again; it costs no request.
+const WAITING: Duration = Duration::from_secs(10);
 
 /// What remains to be cleaned up outside the control plane.
 pub(super) enum Cleanup {
@@ -48,12 +51,13 @@ pub(super) trait Member:
     /// What is particular about the kind.
     const PROFILE: &'static Profile;
 
-    /// How it stands while it is not being deleted. It is woken by all that this looks at.
-    fn standing(&self, context: &Context) -> Standing {
-        match context.world.unresolved(self, Self::PROFILE.needs) {
+    /// How it stands while it is not being deleted; nothing if that is not known yet and what was said last may still
+    /// hold. It is woken by all that this looks at.
+    fn standing(&self, context: &Context) -> Option<Standing> {
+        Some(match context.world.unresolved(self, Self::PROFILE.needs) {
             Some(error) => Standing::unresolved(&error),
             None => Standing::Ready { reason: Self::PROFILE.ready, message: "ready".to_owned() },
-        }
+        })
     }
 
     /// Cleans up outside the control plane, after all that belonged to it has gone.
@@ -83,16 +87,23 @@ pub(super) async fn reconcile<K: Member>(
     } else if deleting {
         if let Some(standing) = finalize(&*object, &context).await? {
             report(&*object, &standing, &context).await?;
+            // Not all that is waited for on data planes wakes the object: a plane may be given up, for example.
+            return Ok(Action::requeue(WAITING));
         } else if let Some(finalizer) = profile.finalizer {
             context.writer.remove_finalizer(&*object, finalizer).await?;
         }
     } else if let Some(finalizer) = profile.finalizer.filter(|_| !held) {
         // The change wakes it again: nothing is done before the clean-up of it is sure.
         context.writer.add_finalizer(&*object, finalizer).await?;
-    } else {
-        report(&*object, &object.standing(&context), &context).await?;
+    } else if let Some(standing) = object.standing(&context) {
+        report(&*object, &standing, &context).await?;
     }
     Ok(Action::await_change())
+}
+
+/// Whether something has been said of the object as it now is.
+pub(super) fn is_spoken_for<K: Member>(object: &K) -> bool {
+    object.observed_generation() == object.meta().generation && !object.conditions().is_empty()
 }
 
 /// Removes what belongs to an object; tells what is still waited for.

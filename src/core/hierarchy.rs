@@ -12,7 +12,7 @@ mod facts;
 mod resolve;
 
 pub use facts::Described;
-pub use resolve::{Catalog, ResolveError, children, find, resolve, unresolved};
+pub use resolve::{Catalog, ResolveError, beside, children, find, resolve, unresolved};
 
 use std::fmt;
 
@@ -152,6 +152,8 @@ pub struct Facts {
     pub id: Id,
     /// Its UID.
     pub uid: Option<String>,
+    /// UIDs of the objects that own it.
+    pub owners: Vec<String>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Logical names of its parents as far as it names them, from the organization down.

@@ -1,6 +1,9 @@
 //! Who refers to whom, and who is to be woken by a change. Lookups are by key: nothing is scanned.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::Hash,
+};
 
 use crate::core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need};
 
@@ -10,6 +13,7 @@ pub(super) struct Index {
     objects: HashMap<Id, Facts>,
     found: HashMap<Key, BTreeSet<Id>>,
     referring: HashMap<Key, BTreeSet<Id>>,
+    owned: HashMap<String, BTreeSet<Id>>,
 }
 
 impl Index {
@@ -22,6 +26,9 @@ impl Index {
         }
         for key in facts.needs.iter().flat_map(Need::keys) {
             self.referring.entry(key).or_default().insert(id.clone());
+        }
+        for owner in &facts.owners {
+            self.owned.entry(owner.clone()).or_default().insert(id.clone());
         }
         let mut woken = BTreeSet::from([id.clone()]);
         let found_anew = before.as_ref().is_none_or(|b| b.keys() != facts.keys() || b.scope != facts.scope);
@@ -60,6 +67,11 @@ impl Index {
         woken
     }
 
+    /// The objects that the object with this UID owns.
+    pub(super) fn owned_by(&self, uid: &str) -> Vec<Id> {
+        self.owned.get(uid).into_iter().flatten().cloned().collect()
+    }
+
     fn take(&mut self, id: &Id) -> Option<Facts> {
         let before = self.objects.remove(id)?;
         for key in before.keys() {
@@ -67,6 +79,9 @@ impl Index {
         }
         for key in before.needs.iter().flat_map(Need::keys) {
             forget(&mut self.referring, &key, id);
+        }
+        for owner in &before.owners {
+            forget(&mut self.owned, owner, id);
         }
         Some(before)
     }
@@ -111,7 +126,7 @@ impl Index {
     }
 }
 
-fn forget(map: &mut HashMap<Key, BTreeSet<Id>>, key: &Key, id: &Id) {
+fn forget<K: Eq + Hash>(map: &mut HashMap<K, BTreeSet<Id>>, key: &K, id: &Id) {
     if let Some(ids) = map.get_mut(key) {
         ids.remove(id);
         if ids.is_empty() {

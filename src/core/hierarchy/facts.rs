@@ -122,6 +122,7 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
         Facts {
             id: Id::new(self.kind, self.namespace(), self.object.name_any()),
             uid: meta.uid.clone(),
+            owners: meta.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect(),
             deleting: deleted,
             scope: self.parents.iter().map(|key| self.label(key)).collect(),
             logical_name: self

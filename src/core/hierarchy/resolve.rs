@@ -154,3 +154,13 @@ pub fn children(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
     children.dedup();
     children
 }
+
+/// The objects of `kind` that refer to the same `parent` as the object of `facts` does, whether it exists or not.
+pub fn beside(catalog: &impl Catalog, facts: &Facts, parent: Kind, kind: Kind) -> Vec<Id> {
+    let needs = facts.needs.iter().filter(|need| need.kind == parent);
+    let mut beside: Vec<Id> = needs.flat_map(Need::keys).flat_map(|key| catalog.referring(&key)).collect();
+    beside.retain(|id| id.kind == kind && id.namespace == facts.id.namespace);
+    beside.sort();
+    beside.dedup();
+    beside
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     core::hierarchy::{
-        Id, Kind, Need, children,
+        Id, Kind, Need, beside, children,
         sample::{Sample, Shelf},
     },
     world::index::{Index, tests::model::assert_rebuilt},
@@ -342,4 +342,41 @@ fn in_whatever_order_objects_come_the_last_parent_wakes_its_children_and_all_is_
         }
         assert_rebuilt(&index, &complete.0);
     }
+}
+
+#[test]
+fn what_an_object_owns_is_found_by_its_uid_alone() {
+    let owned = |name: &str, owner: &str| {
+        let reference = json!([{"apiVersion": "openchoreo.dev/v1alpha1", "kind": "Deployment", "name": "d", "uid": owner}]);
+        Sample::new(Kind::Endpoint, &format!("acme/{name}")).set("metadata.ownerReferences", reference)
+    };
+    let mut index = Index::default();
+    for sample in [owned("a", "one"), owned("b", "one"), owned("c", "two")] {
+        index.put(sample.facts());
+    }
+    let names = |index: &Index, uid| index.owned_by(uid).into_iter().map(|id| id.name).collect::<Vec<_>>();
+    assert_eq!(names(&index, "one"), ["a", "b"]);
+    // It moves with its owner, and goes with itself.
+    index.put(owned("b", "two").facts());
+    index.remove(&owned("c", "two").facts().id);
+    assert_eq!(names(&index, "one"), ["a"]);
+    assert_eq!(names(&index, "two"), ["b"]);
+    assert_eq!(names(&index, "three"), Vec::<String>::new());
+}
+
+#[test]
+fn objects_beside_each_other_share_a_parent_whether_it_exists_or_not() {
+    let mut index = Index::default();
+    let of = |kind, path: &str| Sample::new(kind, path);
+    for sample in [
+        of(Kind::Environment, "acme/dev"),
+        of(Kind::Environment, "acme/other").below(&["globex"]),
+        of(Kind::Environment, "globex/dev"),
+        of(Kind::DataPlane, "acme/plane"),
+    ] {
+        index.put(sample.facts());
+    }
+    let project = of(Kind::Project, "acme/shop").facts();
+    let beside = beside(&index, &project, Kind::Organization, Kind::Environment);
+    assert_eq!(beside, [Id::new(Kind::Environment, "acme", "dev")]);
 }

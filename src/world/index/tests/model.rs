@@ -15,8 +15,11 @@ const NAMESPACES: [&str; 2] = ["acme", "default"];
 
 /// The index is what one made from `objects` alone would be, and keeps no empty sets.
 pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
-    let (mut found, mut referring) = (HashMap::new(), HashMap::new());
+    let (mut found, mut referring, mut owned) = (HashMap::new(), HashMap::new(), HashMap::new());
     for facts in objects {
+        for owner in &facts.owners {
+            owned.entry(owner.clone()).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+        }
         for key in facts.keys() {
             found.entry(key).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
@@ -26,6 +29,7 @@ pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
     }
     assert_eq!(index.found, found);
     assert_eq!(index.referring, referring);
+    assert_eq!(index.owned, owned);
     assert_eq!(index.objects, objects.iter().map(|facts| (facts.id.clone(), facts.clone())).collect());
     assert!(index.found.values().chain(index.referring.values()).all(|ids| !ids.is_empty()));
 }
@@ -100,11 +104,13 @@ fn need() -> impl Strategy<Value = Need> {
 
 /// References go from kind to kind: nothing refers to its own.
 fn facts() -> impl Strategy<Value = Facts> {
-    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), 0..2_u64, 0..2_u64).prop_map(
-        |(id, scope, logical_name, needs, essence, report)| Facts {
+    let owners = vec(select(&["u1", "u2"][..]).prop_map(str::to_owned), 0..3);
+    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), owners, 0..2_u64, 0..2_u64).prop_map(
+        |(id, scope, logical_name, needs, owners, essence, report)| Facts {
             needs: needs.into_iter().filter(|need| need.kind != id.kind).collect(),
             id,
             uid: None,
+            owners,
             deleting: false,
             scope: vec![scope],
             logical_name,

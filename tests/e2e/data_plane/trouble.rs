@@ -1,0 +1,169 @@
+//! Planes in trouble, dead ones, and what is left on them.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else() {
+    let (stage, sick, well) = tokio::join!(acme(), plain_plane("sick"), plain_plane("well"));
+    let (sick_proxy, well_proxy) = (Proxy::start(&sick).unwrap(), Proxy::start(&well).unwrap());
+    register(&stage, "sick", &sick.kubeconfig().at(sick_proxy.url(), sick_proxy.ca_pem())).await;
+    register(&stage, "well", &well.kubeconfig().at(well_proxy.url(), well_proxy.ca_pem())).await;
+    plane_ready(&stage, "sick").await;
+    plane_ready(&stage, "well").await;
+    environment(&stage, "sick", "sick").await;
+
+    // One piece of work on the well plane: an environment with a namespace goes, through how many calls?
+    let work = async |round: &str| {
+        environment(&stage, round, "well").await;
+        plane_namespace(&well, &format!("dp-{round}"), round).await;
+        recorded(&stage, round, &format!("dp-{round}")).await;
+        let mark = well_proxy.mark();
+        stage.delete::<Environment>(&format!("acme/{round}")).await;
+        stage.until_gone::<Environment>(&format!("acme/{round}")).await;
+        namespace_is(&well, &format!("dp-{round}"), false).await;
+        let calls = well_proxy.writes_since(mark);
+        calls
+            .0
+            .iter()
+            .map(|r| format!("{} {} {}", r.verb().as_str(), r.resource(), r.name()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(work("calm").await, ["delete namespaces dp-calm"]);
+
+    let trouble = |status: &'static str, reason: &'static str| (status, reason);
+    for (round, (status, reason)) in [
+        ("unauthorized", trouble("False", "CredentialsRejected")),
+        ("refused", trouble("Unknown", "DataPlaneUnreachable")),
+        ("hanging", trouble("Unknown", "DataPlaneUnreachable")),
+        ("silent", trouble("Unknown", "DataPlaneUnreachable")),
+    ] {
+        let mut fault = None;
+        match round {
+            "unauthorized" => {
+                fault = Some(sick_proxy.fault(Fault::when(Match::new()).then(Action::status(401))));
+            }
+            "refused" => sick_proxy.refuse(true),
+            "hanging" => sick.pause().unwrap(),
+            _ => fault = Some(sick_proxy.fault(Fault::when(Match::new()).then(Action::Hang))),
+        }
+        let message = plane_says(&stage, "sick", status, reason).await;
+        assert!(message.contains("last answered at"), "{round}: {message}");
+        let said = stage
+            .until("the environment says so", "acme/sick", |e: Option<&Environment>| {
+                condition(e?, "Ready").filter(|said| said.0 == "Unknown").map(|said| said.2)
+            })
+            .await;
+        assert!(said.contains("data plane sick"), "{round}: {said}");
+        // The same calls on the well plane as without trouble, done while the other one is in it.
+        assert_eq!(work(round).await, [format!("delete namespaces dp-{round}")]);
+        plane_says(&stage, "sick", status, reason).await;
+
+        match round {
+            "refused" => sick_proxy.refuse(false),
+            "hanging" => sick.resume().unwrap(),
+            _ => fault.take().unwrap().remove(),
+        }
+        plane_ready(&stage, "sick").await;
+        stage
+            .until("the environment is ready", "acme/sick", |e: Option<&Environment>| {
+                e.filter(|e| is_ready(*e)).map(|_| ())
+            })
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_go_with_their_environment_or_project_and_not_before() {
+    let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
+    register(&stage, "plane", &plane.kubeconfig()).await;
+    plane_ready(&stage, "plane").await;
+    for name in ["dev", "prod", "test"] {
+        environment(&stage, name, "plane").await;
+        plane_namespace(&plane, &format!("dp-{name}"), name).await;
+        recorded(&stage, name, &format!("dp-{name}")).await;
+    }
+    // A plane that is used says by whom, and stays.
+    stage.delete::<DataPlane>("acme/plane").await;
+    let message = stage
+        .until("the plane says who uses it", "acme/plane", |plane: Option<&DataPlane>| {
+            condition(plane?, "Stalled").filter(|said| said.1 == "InUse").map(|said| said.2)
+        })
+        .await;
+    assert!(message.contains("Environment dev") && message.contains("Environment prod"), "{message}");
+
+    stage.delete::<Environment>("acme/dev").await;
+    stage.until_gone::<Environment>("acme/dev").await;
+    namespace_is(&plane, "dp-dev", false).await;
+    namespace_is(&plane, "dp-prod", true).await;
+
+    // A project takes its namespaces of all environments; its Secret may go first.
+    stage.create::<Project>(&object("Project", "shop", json!({"deploymentPipelineRef": "default"}))).await;
+    stage
+        .until("the project is followed", "acme/shop", |p: Option<&Project>| {
+            (!p?.finalizers().is_empty()).then_some(())
+        })
+        .await;
+    stage.delete::<Secret>("acme/plane").await;
+    stage.delete::<Project>("acme/shop").await;
+    stage.until_gone::<Project>("acme/shop").await;
+    for name in ["dp-prod", "dp-test"] {
+        namespace_is(&plane, name, false).await;
+    }
+
+    // A plane that does not answer holds up what is on it, and says so; the user may let go.
+    plane_namespace(&plane, "dp-late", "prod").await;
+    recorded(&stage, "prod", "dp-late").await;
+    plane.pause().unwrap();
+    stage.delete::<Environment>("acme/prod").await;
+    let message = stage
+        .until("the environment says what it waits for", "acme/prod", |e: Option<&Environment>| {
+            condition(e?, "Finalizing")
+                .map(|said| said.2)
+                .filter(|message| message.contains("does not answer"))
+        })
+        .await;
+    assert!(message.contains("dp-late") && message.contains("data plane plane"), "{message}");
+    let orphan = json!({"metadata": {"annotations": {"openchoreo.dev/deletion-policy": "Orphan"}}});
+    stage.patch::<Environment>("acme/prod", orphan).await;
+    stage.until_gone::<Environment>("acme/prod").await;
+    let events: Api<Event> = Api::namespaced(stage.client.clone(), "acme");
+    let left = events.list(&ListParams::default().fields("reason=LeftBehind")).await.unwrap();
+    assert!(left.items[0].note.as_ref().unwrap().contains("dp-late"), "{left:?}");
+
+    plane.resume().unwrap();
+    stage.delete::<Environment>("acme/test").await;
+    stage.until_gone::<Environment>("acme/test").await;
+    stage.until_gone::<DataPlane>("acme/plane").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_dead_planes_do_not_hold_up_a_living_one() {
+    let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
+    let dead = |i: usize| -> DataPlane {
+        // Ports that nobody listens on.
+        let cluster = json!({"server": format!("https://127.0.0.1:{}", 1 + i % 9),
+            "tls": {"ca": {"value": BASE64_STANDARD.encode(plane.ca_pem())}},
+            "auth": {"bearerToken": {"value": "dead"}}});
+        object("DataPlane", &format!("dead-{i}"), json!({"kubernetesCluster": cluster}))
+    };
+    futures::future::join_all((0..500).map(|i| {
+        let stage = &stage;
+        async move { stage.create(&dead(i)).await }
+    }))
+    .await;
+    plane_says(&stage, "dead-499", "Unknown", "DataPlaneUnreachable").await;
+
+    register(&stage, "plane", &plane.kubeconfig()).await;
+    plane_ready(&stage, "plane").await;
+    environment(&stage, "dev", "plane").await;
+    plane_namespace(&plane, "dp-dev", "dev").await;
+    recorded(&stage, "dev", "dp-dev").await;
+    stage.delete::<Environment>("acme/dev").await;
+    stage.until_gone::<Environment>("acme/dev").await;
+    namespace_is(&plane, "dp-dev", false).await;
+    for i in [0, 250, 499] {
+        plane_says(&stage, &format!("dead-{i}"), "Unknown", "DataPlaneUnreachable").await;
+    }
+    // Quiet: planes that stay dead are tried, not written about.
+    stage.proxy.await_quiet(Duration::from_secs(2), PATIENCE).await.unwrap();
+}
