@@ -27,4 +27,4 @@ pub use kubeconfig::{
 };
 pub use plane::Plane;
 pub use registry::{NotConnected, PlaneOptions, Planes};
-pub use watches::{Follow, FollowState, Followed, OWNER_UID, RemoteChange};
+pub use watches::{Follow, FollowState, Followed, RemoteChange};

@@ -116,10 +116,25 @@ pub struct ControllerArgs {
     )]
     listen: SocketAddr,
     /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
-    #[arg(long, env = "KANTOR_LOG", value_name = "FILTER", default_value = "info", value_parser = parse_filter, help_heading = "Observability")]
+    // kube logs bodies of errors that are not JSON: what a data plane's server says is not ours to repeat.
+    #[arg(
+        long,
+        env = "KANTOR_LOG",
+        value_name = "FILTER",
+        default_value = "info,kube_client=error",
+        value_parser = parse_filter,
+        help_heading = "Observability"
+    )]
     log: String,
     /// How it is logged.
-    #[arg(long, env = "KANTOR_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = "Observability")]
+    #[arg(
+        long,
+        env = "KANTOR_LOG_FORMAT",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t = LogFormat::Text,
+        help_heading = "Observability"
+    )]
     log_format: LogFormat,
 }
 

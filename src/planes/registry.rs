@@ -185,8 +185,10 @@ impl Planes {
         let hub = self.hub.clone();
         let (connector, state) = Connector::new(key.clone(), id, accesses, cluster_uid, hub, stop.clone());
         let end = ended.clone().drop_guard();
-        self.tasks.spawn(async move {
-            connector.run().await;
+        // Tracked inside the task, so that whoever waits for the end finds it off the books.
+        let running = self.tasks.track_future(connector.run());
+        tokio::spawn(async move {
+            running.await;
             drop(end);
         });
         wanted.insert(key.clone(), Wanted { id, access, state, stop, ended });

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use kantor_api::labels;
 use kube::{
     Client,
     api::{ApiResource, DynamicObject},
@@ -19,9 +20,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::store::Store;
 use super::{PlaneKey, subscribers::Subscribers};
-
-/// The label that names the owner of an object, by the UID that the owner has in the control plane.
-pub const OWNER_UID: &str = "openchoreo.dev/owner-uid";
 
 /// How much of each object is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +68,7 @@ pub struct RemoteChange {
 impl RemoteChange {
     /// UID of the object's owner in the control plane.
     pub fn owner_uid(&self) -> Option<&str> {
-        self.labels.get(OWNER_UID).map(String::as_str)
+        self.labels.get(labels::OWNER_UID).map(String::as_str)
     }
 }
 
@@ -93,7 +91,7 @@ impl Followed {
         self.store.all()
     }
 
-    /// The objects whose label [`OWNER_UID`] names this owner, in no order.
+    /// The objects whose label [`labels::OWNER_UID`] names this owner, in no order.
     pub fn owned_by(&self, owner_uid: &str) -> Vec<Arc<DynamicObject>> {
         self.store.owned_by(owner_uid)
     }

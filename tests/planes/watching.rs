@@ -1,5 +1,6 @@
 use k8s_openapi::api::core::v1::ConfigMap;
-use kantor::planes::{Follow, FollowState, OWNER_UID, RemoteChange};
+use kantor::planes::{Follow, FollowState, RemoteChange};
+use kantor_api::labels::OWNER_UID;
 use kantor_testbed::{
     proxy::{Action, Fault, Match, Record, Verb},
     wait::{self, Seen},

@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use kantor_api::labels::OWNER_UID;
 use kube::{ResourceExt, api::DynamicObject};
-
-use super::OWNER_UID;
 
 /// Namespace and name.
 pub(super) type Name = (Option<String>, String);
