@@ -30,8 +30,8 @@ use crate::{
 /// Run the operator against the control plane.
 #[derive(Args, Debug)]
 pub struct ControllerArgs {
-    /// Kubeconfig of the control plane. Without one: the ServiceAccount of the pod, else $KUBECONFIG or
-    /// ~/.kube/config.
+    /// Kubeconfig of the control plane. Without one: $KUBECONFIG or ~/.kube/config, else the ServiceAccount of
+    /// the pod.
     #[arg(long, env = "KANTOR_KUBECONFIG", value_name = "FILE", help_heading = "Control plane")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; its current one if not set.
