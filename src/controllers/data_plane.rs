@@ -169,10 +169,7 @@ fn standing_of(state: Option<&PlaneState>) -> Standing {
             Standing::Ready { reason, message: format!("connected to Kubernetes {server_version}") }
         }
         Some(PlaneState::Disconnected { message, last_contact, .. }) => {
-            let message = match last_contact {
-                Some(last_contact) => format!("{message}; last answered at {last_contact:.0}"),
-                None => message.clone(),
-            };
+            let message = with_last_contact(message, *last_contact);
             if reason == reasons::DATA_PLANE_UNREACHABLE {
                 Standing::Unknown { reason, message }
             } else {
@@ -180,6 +177,12 @@ fn standing_of(state: Option<&PlaneState>) -> Standing {
             }
         }
     }
+}
+
+/// Why a plane is not connected, and when it last was.
+pub(super) fn with_last_contact(message: &str, last_contact: Option<jiff::Timestamp>) -> String {
+    let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
+    format!("{message}{seen}")
 }
 
 fn reason_of(state: Option<&PlaneState>) -> &'static str {

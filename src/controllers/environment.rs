@@ -2,48 +2,29 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kantor_api::{
-    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons,
-    environment::EnvironmentStatus, labels,
+    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons, environment::EnvironmentStatus,
 };
 use kube::{
     Resource, ResourceExt,
-    runtime::{
-        events::{Event, EventType},
-        reflector::ObjectRef,
-    },
+    runtime::{events::EventType, reflector::ObjectRef},
 };
 use serde_json::Value;
-use tracing::warn;
 
 use super::{
     Context,
+    data_plane::with_last_contact,
     member::{self, Cleanup, Member},
     remote::namespaces_on,
 };
 use crate::{
     apply::{WriteError, Writer},
     core::{
-        hierarchy::Kind,
+        hierarchy::{Kind, logical_name, organization_of},
         lifecycle::{self, Profile, Standing},
         namespaces::{self, PlaneNamespace, RemovalStep},
     },
     planes::{PlaneKey, PlaneState},
 };
-
-/// The logical name of an object.
-fn logical_name(object: &impl ResourceExt) -> String {
-    object
-        .labels()
-        .get(labels::NAME)
-        .filter(|name| !name.is_empty())
-        .cloned()
-        .unwrap_or_else(|| object.name_any())
-}
-
-fn organization_of(object: &impl ResourceExt) -> String {
-    let label = object.labels().get(labels::ORGANIZATION).filter(|name| !name.is_empty()).cloned();
-    label.unwrap_or_else(|| object.namespace().unwrap_or_default())
-}
 
 impl Member for Environment {
     const PROFILE: &'static Profile = &lifecycle::ENVIRONMENT;
@@ -64,8 +45,7 @@ impl Member for Environment {
                 message: format!("data plane {} is connected", key.name),
             },
             (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
-                let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
-                unreachable(format!("{message}{seen}"))
+                unreachable(with_last_contact(&message, last_contact))
             }
             (None, Some(refusal)) => unreachable(refusal.to_string()),
             // After a restart the first attempt tells whether what was said last still holds.
@@ -179,7 +159,8 @@ where
         return Ok(Cleanup::Waiting(format!("waiting for {} to be deleted", waiting.join(", "))));
     }
     if !left.is_empty() {
-        tell_what_is_left(object, &left, context).await;
+        let note = format!("left behind: {}", left.join(", "));
+        member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context).await;
     }
     Ok(Cleanup::Done)
 }
@@ -194,17 +175,4 @@ fn given_up(
     lifecycle::is_orphaning(object)
         || (context.world.behind(Kind::DataPlane).is_none()
             && context.world.stores.data_planes.get(&plane).is_none())
-}
-
-async fn tell_what_is_left<K: Resource<DynamicType = ()>>(object: &K, left: &[String], context: &Context) {
-    let event = Event {
-        type_: EventType::Warning,
-        reason: reasons::LEFT_BEHIND.to_owned(),
-        note: Some(format!("left behind: {}", left.join(", "))),
-        action: "Finalize".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = context.events.publish(&event, &object.object_ref(&())).await {
-        warn!(%error, "could not publish an Event");
-    }
 }

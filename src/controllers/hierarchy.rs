@@ -3,19 +3,17 @@
 use kantor_api::{Component, DeployableArtifact, DeploymentPipeline, DeploymentTrack};
 
 use super::member::Member;
-use crate::core::lifecycle::{self, Profile};
+use crate::core::{
+    hierarchy::Kind,
+    lifecycle::{self, Profile},
+};
 
 impl Member for DeploymentPipeline {
     const PROFILE: &'static Profile = &lifecycle::DEPLOYMENT_PIPELINE;
 
-    fn standing(&self, context: &super::Context) -> Option<lifecycle::Standing> {
-        let profile = Self::PROFILE;
-        // A pipeline without environments is a pipeline.
-        let needs = if self.spec.promotion_paths.is_empty() { &[] } else { profile.needs };
-        Some(match context.world.unresolved(self, needs) {
-            Some(error) => lifecycle::Standing::unresolved(&error),
-            None => lifecycle::Standing::Ready { reason: profile.ready, message: "ready".to_owned() },
-        })
+    /// A pipeline without environments is a pipeline.
+    fn needs(&self) -> &'static [Kind] {
+        if self.spec.promotion_paths.is_empty() { &[] } else { Self::PROFILE.needs }
     }
 }
 

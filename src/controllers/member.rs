@@ -51,10 +51,15 @@ pub(super) trait Member:
     /// What is particular about the kind.
     const PROFILE: &'static Profile;
 
+    /// What has to exist for it to be ready.
+    fn needs(&self) -> &'static [Kind] {
+        Self::PROFILE.needs
+    }
+
     /// How it stands while it is not being deleted; nothing if that is not known yet and what was said last may still
     /// hold. It is woken by all that this looks at.
     fn standing(&self, context: &Context) -> Option<Standing> {
-        Some(match context.world.unresolved(self, Self::PROFILE.needs) {
+        Some(match context.world.unresolved(self, self.needs()) {
             Some(error) => Standing::unresolved(&error),
             None => Standing::Ready { reason: Self::PROFILE.ready, message: "ready".to_owned() },
         })
@@ -174,13 +179,21 @@ pub(super) async fn announce<K: Resource<DynamicType = ()>>(
         return;
     };
     let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
-    let event = Event {
-        type_: if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal },
-        reason: is.reason.clone(),
-        note: Some(is.message.clone()),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
+    let type_ = if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
+    publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context).await;
+}
+
+/// Publishes an Event about an object.
+pub(super) async fn publish<K: Resource<DynamicType = ()>>(
+    object: &K,
+    type_: EventType,
+    action: &str,
+    reason: &str,
+    note: String,
+    context: &Context,
+) {
+    let (action, reason) = (action.to_owned(), reason.to_owned());
+    let event = Event { type_, reason, note: Some(note), action, secondary: None };
     // An Event that is lost is no reason to reconcile again.
     if let Err(error) = context.events.publish(&event, &object.object_ref(&())).await {
         warn!(%error, "could not publish an Event");

@@ -11,7 +11,7 @@
 mod facts;
 mod resolve;
 
-pub use facts::Described;
+pub use facts::{Described, logical_name, organization_of};
 pub use resolve::{Catalog, ResolveError, beside, children, find, resolve, unresolved};
 
 use std::fmt;

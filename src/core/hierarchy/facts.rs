@@ -47,6 +47,21 @@ pub trait Described {
     fn facts(&self) -> Facts;
 }
 
+/// The value of a label that is not empty.
+fn label(object: &impl ResourceExt, key: &str) -> Option<String> {
+    object.labels().get(key).filter(|value| !value.is_empty()).cloned()
+}
+
+/// The logical name of an object.
+pub fn logical_name(object: &impl ResourceExt) -> String {
+    label(object, labels::NAME).unwrap_or_else(|| object.name_any())
+}
+
+/// The organization of an object: one that is not named is that of the namespace.
+pub fn organization_of(object: &impl ResourceExt) -> String {
+    label(object, labels::ORGANIZATION).or_else(|| object.namespace()).unwrap_or_default()
+}
+
 /// Collects the facts of one object.
 struct Describing<'a, K> {
     object: &'a K,
@@ -67,8 +82,7 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
 
     /// The label's value; an organization that is not named is that of the namespace.
     fn label(&self, key: &str) -> Option<String> {
-        let value = self.object.labels().get(key).filter(|value| !value.is_empty()).cloned();
-        value.or_else(|| self.object.namespace().filter(|_| key == labels::ORGANIZATION))
+        label(self.object, key).or_else(|| self.object.namespace().filter(|_| key == labels::ORGANIZATION))
     }
 
     /// The parent that the last label of `path` names, below those of the others.
