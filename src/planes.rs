@@ -10,6 +10,7 @@ mod addresses;
 mod capabilities;
 mod client;
 mod connector;
+mod kinds;
 mod kubeconfig;
 mod plane;
 mod registry;
@@ -18,9 +19,10 @@ mod watches;
 
 pub use access::{Access, Auth, PlaneKey, RemoteAccess};
 pub use addresses::AddressPolicy;
-pub use capabilities::{Capabilities, Capability, Kind};
+pub use capabilities::{Capabilities, Capability};
 pub use client::AccessChange;
 pub use connector::{DisconnectReason, PlaneState};
+pub use kinds::{Kind, ServedKinds, Serving};
 pub use kubeconfig::{
     MAX_DOCUMENT_BYTES, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
     parse_kubeconfig, secret_names,

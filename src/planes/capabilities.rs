@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::Deserialize;
+use super::Kind;
 
 /// An optional part of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,80 +95,9 @@ impl FromIterator<Capability> for Capabilities {
     }
 }
 
-/// A kind that a plane serves.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind {
-    /// API group, empty for the core group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-}
-
-/// Reads the kinds from an answer of the aggregated discovery API, of which only the names are kept. None if it is
-/// something else, such as the answer of a server that is too old for it.
-pub(super) fn kinds(answer: &[u8]) -> Option<BTreeSet<Kind>> {
-    let list: GroupList = serde_json::from_slice(answer).ok()?;
-    if list.kind != "APIGroupDiscoveryList" {
-        return None;
-    }
-    let mut kinds = BTreeSet::new();
-    for group in list.items {
-        for version in group.versions {
-            for kind in version.resources.into_iter().filter_map(|resource| resource.response_kind) {
-                let (group, version) = (group.metadata.name.clone(), version.version.clone());
-                kinds.insert(Kind { group, version, kind: kind.kind });
-            }
-        }
-    }
-    Some(kinds)
-}
-
-#[derive(Deserialize)]
-struct GroupList {
-    kind: String,
-    #[serde(default)]
-    items: Vec<Group>,
-}
-
-#[derive(Deserialize)]
-struct Group {
-    #[serde(default)]
-    metadata: Named,
-    #[serde(default)]
-    versions: Vec<Version>,
-}
-
-#[derive(Default, Deserialize)]
-struct Named {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct Version {
-    version: String,
-    #[serde(default)]
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    response_kind: Option<ResponseKind>,
-}
-
-#[derive(Deserialize)]
-struct ResponseKind {
-    #[serde(default)]
-    kind: String,
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
 
@@ -207,32 +136,8 @@ mod tests {
         assert!(names.is_sorted() && names.len() == SIGNS.len(), "{names:?}");
     }
 
-    #[test]
-    fn kinds_are_read_from_aggregated_discovery() {
-        let answer = json!({"kind": "APIGroupDiscoveryList", "items": [{
-            "metadata": {"name": "apps"},
-            "versions": [
-                {"version": "v1", "resources": [
-                    {"resource": "deployments", "responseKind": {"group": "apps", "version": "v1", "kind": "Deployment"}},
-                    {"resource": "broken"},
-                ]},
-                {"version": "v2", "freshness": "Stale"},
-            ],
-        }]});
-        let found = kinds(answer.to_string().as_bytes()).unwrap();
-        assert_eq!(found, BTreeSet::from([kind("apps/v1/Deployment")]));
-    }
-
-    #[rstest]
-    #[case::too_old(r#"{"kind": "APIGroupList", "groups": []}"#)]
-    #[case::a_page("<html></html>")]
-    #[case::nothing("")]
-    fn other_answers_are_not_taken_for_a_plane_without_kinds(#[case] answer: &str) {
-        assert_eq!(kinds(answer.as_bytes()), None);
-    }
-
     fn kind(text: &str) -> Kind {
         let [group, version, kind] = text.split('/').collect::<Vec<_>>().try_into().unwrap();
-        Kind { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
+        Kind::new(group, version, kind)
     }
 }

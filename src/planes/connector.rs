@@ -32,7 +32,7 @@ use self::{
     state::{Failure, Machine, Verdict},
 };
 use super::{
-    Access, AccessChange, PlaneKey,
+    Access, AccessChange, PlaneKey, ServedKinds,
     client::{AccessError, Connection},
     plane::{Plane, Session},
     registry::Hub,
@@ -117,7 +117,9 @@ impl Connector {
             return;
         }
         let (kinds, kinds_seen) = watch::channel(found.kinds);
-        let session = Session::new(&connection, self.tasks.clone(), self.hub.objects.clone(), kinds_seen);
+        let concurrency = self.hub.options.concurrency;
+        let session =
+            Session::new(&connection, self.tasks.clone(), self.hub.objects.clone(), kinds_seen, concurrency);
         let mut plane =
             Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
         self.hub.put(&plane, &self.stop);
@@ -134,11 +136,13 @@ impl Connector {
                     Exchange::Leave => break self.machine.left(),
                     Exchange::Failed => break,
                 },
-                Some((version, capabilities)) = news.recv() => {
-                    if self.machine.refreshed(&version, &capabilities) {
-                        plane = plane.with(version, capabilities);
+                Some(found) = news.recv() => {
+                    if self.machine.refreshed(&found.version, &found.capabilities) {
+                        plane = plane.with(found.version, found.capabilities);
                         self.hub.put(&plane, &self.stop);
                         self.publish();
+                    } else if found.other_kinds {
+                        self.hub.changes.tell(&self.key);
                     }
                     continue;
                 }
@@ -193,7 +197,7 @@ impl Connector {
     fn follow_kinds(
         &self,
         connection: &Connection,
-        kinds: watch::Sender<u64>,
+        kinds: watch::Sender<Arc<ServedKinds>>,
     ) -> mpsc::Receiver<refresh::News> {
         let (tell, news) = mpsc::channel(1);
         let following = refresh::follow_kinds(

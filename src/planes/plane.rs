@@ -2,17 +2,21 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use kube::{Client, api::ApiResource};
-use tokio::sync::{Notify, watch};
+use http::{HeaderName, HeaderValue};
+use kube::{Client, api::ApiResource, client::Body};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::BoxError;
 
 use super::{
-    Capabilities, Follow, Followed, PlaneKey, RemoteChange,
+    Capabilities, Follow, Followed, Kind, PlaneKey, RemoteChange, ServedKinds, Serving,
     client::Connection,
     connector::Facts,
     subscribers::Subscribers,
     watches::{FIRST_RETRY, Follows, Surroundings},
 };
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
 /// A connected plane. What it says holds for the moment it was handed out; its clients fail at once when the plane
 /// is no longer connected.
@@ -40,7 +44,8 @@ pub(super) struct Session {
     closed: CancellationToken,
     tasks: TaskTracker,
     changes: Subscribers<RemoteChange>,
-    kinds: watch::Receiver<u64>,
+    kinds: watch::Receiver<Arc<ServedKinds>>,
+    slots: Arc<Semaphore>,
     follows: Follows,
 }
 
@@ -49,7 +54,8 @@ impl Session {
         connection: &Connection,
         tasks: TaskTracker,
         changes: Subscribers<RemoteChange>,
-        kinds: watch::Receiver<u64>,
+        kinds: watch::Receiver<Arc<ServedKinds>>,
+        concurrency: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
             calls: connection.calls.clone(),
@@ -59,6 +65,7 @@ impl Session {
             tasks,
             changes,
             kinds,
+            slots: Arc::new(Semaphore::new(concurrency.max(1))),
             follows: Follows::default(),
         })
     }
@@ -90,9 +97,41 @@ impl Plane {
         self.session.calls.clone()
     }
 
+    /// As [`Plane::calls`], in the name of a user of the plane, if there is one: what the user may not do is refused by
+    /// the server. A name that cannot be sent makes all calls fail, rather than go out in Kantor's own name.
+    pub fn calls_as(&self, user: Option<&str>) -> Client {
+        let Some(user) = user else { return self.calls() };
+        let user = HeaderValue::from_str(user).map_err(|_| "the name of the user cannot be sent");
+        let calls = self.session.calls.clone();
+        let service = tower::service_fn(move |mut request: http::Request<Body>| {
+            let (user, calls) = (user.clone(), calls.clone());
+            async move {
+                request.headers_mut().insert(IMPERSONATE_USER, user?);
+                Ok::<_, BoxError>(calls.send(request).await?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// As many as there may be calls under way at a time. Who takes one first does not spend its deadline on waiting for
+    /// others.
+    pub fn slots(&self) -> Arc<Semaphore> {
+        self.session.slots.clone()
+    }
+
     /// For lists and watches, which may be silent for as long as they like.
     pub fn watches(&self) -> Client {
         self.session.watches.clone()
+    }
+
+    /// The kinds that it serves now.
+    pub fn kinds(&self) -> Arc<ServedKinds> {
+        self.session.kinds.borrow().clone()
+    }
+
+    /// Whether it serves `kind` now.
+    pub fn serving(&self, kind: &Kind) -> Serving {
+        self.session.kinds.borrow().serving(kind)
     }
 
     /// Cancelled when the plane is disconnected or forgotten.

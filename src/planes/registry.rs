@@ -239,7 +239,7 @@ impl Planes {
     }
 
     /// Tells, from now on, of each plane whose state changed: connected, not connected or for another reason, other
-    /// optional parts, forgotten. Nothing is left out; read [`Planes::state`] for what it is now.
+    /// optional parts or kinds, forgotten. Nothing is left out; read [`Planes::state`] for what it is now.
     pub fn changes(&self) -> mpsc::UnboundedReceiver<PlaneKey> {
         self.hub.changes.subscribe()
     }

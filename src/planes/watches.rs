@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::store::Store;
-use super::{PlaneKey, subscribers::Subscribers};
+use super::{PlaneKey, ServedKinds, subscribers::Subscribers};
 
 /// How much of each object is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,8 +68,13 @@ pub struct RemoteChange {
 impl RemoteChange {
     /// UID of the object's owner in the control plane.
     pub fn owner_uid(&self) -> Option<&str> {
-        self.labels.get(labels::OWNER_UID).map(String::as_str)
+        owner_uid(&self.labels)
     }
+}
+
+/// UID of the owner, in the control plane, of an object with these labels.
+pub(super) fn owner_uid(labels: &BTreeMap<String, String>) -> Option<&str> {
+    labels.get(labels::OWNER_UID).or_else(|| labels.get(labels::RELEASE_UID)).map(String::as_str)
 }
 
 /// The objects of a kind on a plane, as far as the watch has told.
@@ -77,10 +82,24 @@ pub struct Followed {
     resource: ApiResource,
     store: Store,
     state: watch::Sender<FollowState>,
+    /// Newest version of an object that the watch has told of.
+    latest: watch::Sender<u64>,
     stop: CancellationToken,
 }
 
 impl Followed {
+    /// The kind.
+    pub fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
+    /// Waits until the watch has told of what was written with this version. False if it ended.
+    pub async fn caught_up(&self, version: u64) -> bool {
+        let mut latest = self.latest.subscribe();
+        let reached = latest.wait_for(|latest| *latest >= version);
+        self.stop.run_until_cancelled(reached).await.is_some_and(|reached| reached.is_ok())
+    }
+
     /// An object.
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<DynamicObject>> {
         self.store.get(namespace, name)
@@ -91,7 +110,7 @@ impl Followed {
         self.store.all()
     }
 
-    /// The objects whose label [`labels::OWNER_UID`] names this owner, in no order.
+    /// The objects whose labels name this owner, in no order.
     pub fn owned_by(&self, owner_uid: &str) -> Vec<Arc<DynamicObject>> {
         self.store.owned_by(owner_uid)
     }
@@ -136,8 +155,8 @@ pub(super) struct Surroundings {
     pub(super) tasks: TaskTracker,
     pub(super) closed: CancellationToken,
     pub(super) changes: Subscribers<RemoteChange>,
-    /// Changes with the kinds that the plane serves.
-    pub(super) kinds: watch::Receiver<u64>,
+    /// The kinds that the plane serves.
+    pub(super) kinds: watch::Receiver<Arc<ServedKinds>>,
     /// When to ask again for what the server refuses; then later each time.
     pub(super) first_retry: Duration,
 }

@@ -3,7 +3,7 @@
 //! The answers are read here and not by kube: the server is whatever somebody put into a kubeconfig, and kube logs
 //! what it cannot read.
 
-use std::{error::Error as StdError, future::Future, io, time::Duration};
+use std::{error::Error as StdError, future::Future, io, sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode, header::ACCEPT};
 use http_body_util::BodyExt;
@@ -16,18 +16,13 @@ use rustls::{AlertDescription, CertificateError};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::state::{DisconnectReason, Facts, Failure};
-use crate::planes::{
-    Capabilities,
-    capabilities::{self, Kind},
-    client::ResolveError,
-};
+use crate::planes::{Capabilities, ServedKinds, client::ResolveError};
 
 /// What discovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) facts: Facts,
-    /// Changes with the kinds that the cluster serves.
-    pub(super) kinds: u64,
+    pub(super) kinds: Arc<ServedKinds>,
 }
 
 /// Asks everything that has to be known of a plane before it is used, within `deadline`.
@@ -72,34 +67,28 @@ async fn identity(client: &Client) -> Result<String, Failure> {
     }
 }
 
-/// The optional parts of a cluster, and a number that changes with the kinds that it serves.
-pub(super) async fn discover(client: &Client) -> Result<(Capabilities, u64), Failure> {
-    let answer = get(client, "/apis", ACCEPT_AGGREGATED_DISCOVERY_V2).await?;
-    let kinds = capabilities::kinds(&answer).ok_or_else(|| Failure {
+/// The optional parts of a cluster, and the kinds that it serves.
+pub(super) async fn discover(client: &Client) -> Result<(Capabilities, Arc<ServedKinds>), Failure> {
+    let core = get(client, "/api", ACCEPT_AGGREGATED_DISCOVERY_V2).await?;
+    let groups = get(client, "/apis", ACCEPT_AGGREGATED_DISCOVERY_V2).await?;
+    let kinds = ServedKinds::read(&[&core, &groups]).ok_or_else(|| Failure {
         why: DisconnectReason::NotKubernetes,
         message: "the server does not tell what it serves in one answer: Kubernetes 1.27 or newer is needed"
             .to_owned(),
     })?;
-    Ok((Capabilities::of(&kinds), fingerprint(&kinds)))
+    Ok((Capabilities::of(kinds.kinds()), kinds))
 }
 
-/// The version and the optional parts of a cluster that is known already.
+/// The version, the optional parts and the kinds of a cluster that is known already.
 pub(super) async fn refresh(
     client: &Client,
     deadline: Duration,
-) -> Result<(String, Capabilities, u64), Failure> {
+) -> Result<(String, Capabilities, Arc<ServedKinds>), Failure> {
     within(deadline, async {
         let (capabilities, kinds) = discover(client).await?;
         Ok((version(client).await?, capabilities, kinds))
     })
     .await
-}
-
-fn fingerprint<'a>(kinds: impl IntoIterator<Item = &'a Kind>) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    kinds.into_iter().for_each(|kind| kind.hash(&mut hasher));
-    hasher.finish()
 }
 
 async fn ask<T: DeserializeOwned>(client: &Client, path: &'static str, accept: &str) -> Result<T, Failure> {

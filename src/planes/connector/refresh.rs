@@ -1,6 +1,6 @@
 //! Looking again at what a plane serves when its custom resources change.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::probe;
-use crate::planes::Capabilities;
+use crate::planes::{Capabilities, ServedKinds};
 
 /// Custom resources come in bundles: one look for those that come together.
 const SOON: Duration = Duration::from_millis(500);
@@ -27,16 +27,23 @@ const LATER: Duration = Duration::from_secs(3);
 /// For what no definition tells of: an upgraded server, an aggregated API, definitions that may not be watched.
 const EVER: Duration = Duration::from_mins(10);
 
-/// Version and optional parts of a plane.
-pub(super) type News = (String, Capabilities);
+/// What was found on another look.
+pub(super) struct News {
+    /// Version of the server.
+    pub(super) version: String,
+    /// Optional parts of the plane.
+    pub(super) capabilities: Capabilities,
+    /// Whether it serves other kinds than before.
+    pub(super) other_kinds: bool,
+}
 
-/// Looks again at a plane whenever its custom resource definitions change, and tells what it found. `kinds` changes
-/// with the kinds that the plane serves.
+/// Looks again at a plane whenever its custom resource definitions change, and tells what it found. `kinds` holds
+/// the kinds that the plane serves.
 pub(super) async fn follow_kinds(
     watches: Client,
     probes: Client,
     deadline: Duration,
-    kinds: watch::Sender<u64>,
+    kinds: watch::Sender<Arc<ServedKinds>>,
     news: mpsc::Sender<News>,
 ) {
     let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(watches);
@@ -54,8 +61,12 @@ pub(super) async fn follow_kinds(
                 looks.looked(Instant::now());
                 // The connector's probes say whether the plane is in order.
                 let Ok((version, capabilities, found)) = probe::refresh(&probes, deadline).await else { continue };
-                kinds.send_if_modified(|kinds| std::mem::replace(kinds, found) != found);
-                if news.send((version, capabilities)).await.is_err() {
+                let other_kinds = kinds.send_if_modified(|kinds| {
+                    let other = *kinds != found;
+                    *kinds = found;
+                    other
+                });
+                if news.send(News { version, capabilities, other_kinds }).await.is_err() {
                     return;
                 }
             }

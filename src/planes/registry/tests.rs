@@ -30,7 +30,8 @@ fn plane(id: u64) -> Plane {
         cluster_uid: "uid".to_owned(),
         capabilities: super::super::Capabilities::default(),
     };
-    let session = Session::new(&connection, tasks, Subscribers::default(), watch::channel(0).1);
+    let session =
+        Session::new(&connection, tasks, Subscribers::default(), watch::channel(Arc::default()).1, 1);
     Plane::new(key(), id, facts, Duration::from_secs(1), session)
 }
 

@@ -16,7 +16,7 @@ use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
 use super::{
-    Follow, FollowState, Followed, RemoteChange, Surroundings,
+    Follow, FollowState, Followed, RemoteChange, Surroundings, owner_uid,
     store::{Name, Store, name_of},
 };
 
@@ -33,6 +33,7 @@ pub(super) fn start(
         resource: resource.clone(),
         store: Store::default(),
         state: watch::Sender::new(FollowState::Listing),
+        latest: watch::Sender::default(),
         stop: surroundings.closed.clone(),
     });
     let (tasks, stop) = (surroundings.tasks.clone(), surroundings.closed.clone());
@@ -133,14 +134,22 @@ impl Follower {
             Event::InitDone => self.finish_list(),
             Event::Apply(object) => {
                 let object = stored(object);
-                self.followed.store.put(object.clone());
+                let before = self.followed.store.put(object.clone());
                 self.set(FollowState::Synced);
+                self.seen(&object);
+                // Whoever it belonged to has lost it.
+                let changed_hands =
+                    |before: &Arc<DynamicObject>| owner_uid(before.labels()) != owner_uid(object.labels());
+                if let Some(before) = before.filter(changed_hands) {
+                    self.tell(&before, false);
+                }
                 self.tell(&object, false);
             }
             Event::Delete(object) => {
                 let object = stored(object);
                 self.followed.store.remove(&name_of(&object));
                 self.set(FollowState::Synced);
+                self.seen(&object);
                 self.tell(&object, true);
             }
         }
@@ -151,6 +160,9 @@ impl Follower {
         let listed = std::mem::take(&mut self.listed);
         let mut before: HashMap<Name, Arc<DynamicObject>> = self.followed.store.refill(listed.clone());
         self.set(FollowState::Synced);
+        for object in &listed {
+            self.seen(object);
+        }
         for object in listed {
             let known = before.remove(&name_of(&object));
             if known.is_none_or(|known| known.resource_version() != object.resource_version()) {
@@ -160,6 +172,16 @@ impl Follower {
         for gone in before.values() {
             self.tell(gone, true);
         }
+    }
+
+    fn seen(&self, object: &DynamicObject) {
+        let version = object.resource_version().and_then(|version| version.parse::<u64>().ok());
+        let version = version.unwrap_or_default();
+        self.followed.latest.send_if_modified(|latest| {
+            let newer = version > *latest;
+            *latest = version.max(*latest);
+            newer
+        });
     }
 
     fn tell(&self, object: &DynamicObject, deleted: bool) {

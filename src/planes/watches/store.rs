@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use kantor_api::labels::OWNER_UID;
 use kube::{ResourceExt, api::DynamicObject};
+
+use super::owner_uid;
 
 /// Namespace and name.
 pub(super) type Name = (Option<String>, String);
@@ -75,8 +76,8 @@ impl Objects {
         let name = name_of(&object);
         // The owner may be another one now.
         let old = self.remove(&name);
-        if let Some(owner) = object.labels().get(OWNER_UID) {
-            self.by_owner.entry(owner.clone()).or_default().insert(name.clone());
+        if let Some(owner) = owner_uid(object.labels()) {
+            self.by_owner.entry(owner.to_owned()).or_default().insert(name.clone());
         }
         self.by_name.insert(name, object);
         old
@@ -84,7 +85,7 @@ impl Objects {
 
     fn remove(&mut self, name: &Name) -> Option<Arc<DynamicObject>> {
         let old = self.by_name.remove(name)?;
-        if let Some(owner) = old.labels().get(OWNER_UID)
+        if let Some(owner) = owner_uid(old.labels())
             && let Some(owned) = self.by_owner.get_mut(owner)
         {
             owned.remove(name);
@@ -98,6 +99,7 @@ impl Objects {
 
 #[cfg(test)]
 mod tests {
+    use kantor_api::labels::OWNER_UID;
     use serde_json::json;
 
     use super::*;
