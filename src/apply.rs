@@ -1,7 +1,10 @@
 //! The one writer to clusters.
 
+mod engine;
 mod error;
+mod patience;
 mod writer;
 
+pub use engine::{Change, Engine, Placed, Remains, Removed, Site};
 pub use error::WriteError;
-pub use writer::Writer;
+pub use writer::{Deletion, Writer};

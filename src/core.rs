@@ -1,6 +1,11 @@
 //! Decisions: pure functions over plain data. No client, no clock, no environment, nothing to await.
 
+pub mod changes;
+pub mod covers;
+pub mod health;
 pub mod hierarchy;
 pub mod lifecycle;
 pub mod namespaces;
 pub mod organization;
+pub mod release;
+pub mod tenancy;

@@ -45,12 +45,18 @@ struct ControllerLabels {
     controller: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
 /// All metrics of the process.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
     reconciles: Family<ReconcileLabels, Counter>,
     durations: Family<ControllerLabels, Histogram>,
+    applied: Family<ResultLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -61,7 +67,10 @@ impl Default for Metrics {
         let durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
         registry.register("reconcile_duration_seconds", "Duration of reconciles", durations.clone());
         registry.register("build", "This build", Info::new([("version", crate::VERSION)]));
-        Self { registry: Arc::new(registry), reconciles, durations }
+        let applied = Family::default();
+        let help = "Objects on data planes that were not as they shall be, by what became of them";
+        registry.register("applied_objects", help, applied.clone());
+        Self { registry: Arc::new(registry), reconciles, durations, applied }
     }
 }
 
@@ -74,6 +83,12 @@ impl Metrics {
     pub fn reconciled(&self, controller: &'static str, outcome: Outcome, took: Duration) {
         self.reconciles.get_or_create(&ReconcileLabels { controller, result: outcome.as_str() }).inc();
         self.durations.get_or_create(&ControllerLabels { controller }).observe(took.as_secs_f64());
+    }
+
+    /// Counts an object on a data plane that was not as it shall be: `created`, `configured`, `repaired`, `refused` or
+    /// `failed`.
+    pub fn applied(&self, result: &'static str) {
+        self.applied.get_or_create(&ResultLabels { result }).inc();
     }
 
     /// The metrics in the text form of OpenMetrics.

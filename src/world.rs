@@ -142,6 +142,14 @@ impl World {
         }
     }
 
+    /// Wakes the object with this UID.
+    pub fn wake_uid(&self, uid: &str) {
+        let found = self.read().with_uid(uid);
+        if let Some(id) = found {
+            self.wakers.wake(&BTreeSet::from([id]));
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,8 +11,8 @@ use std::{
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("metrics", &[]),
-    ("apply", &["core", "metrics"]),
     ("planes", &["core", "metrics"]),
+    ("apply", &["core", "metrics", "planes"]),
     ("world", &["core", "metrics"]),
     ("controllers", &["core", "metrics", "apply", "planes", "world"]),
     ("server", &["core", "metrics", "apply", "planes", "world", "controllers"]),

@@ -18,6 +18,8 @@ vocabulary! {
     ADOPT = "openchoreo.dev/adopt";
     /// `"true"` allows objects whose immutable fields changed to be deleted and made anew.
     REPLACE = "openchoreo.dev/replace";
+    /// On objects of Releases whose id is not allowed as a label: the id.
+    RELEASE_RESOURCE_ID = "openchoreo.dev/release-resource-id";
     /// Repository, without tag, of the images of a Component whose artifacts name only a tag.
     IMAGE_REPOSITORY = "openchoreo.dev/image-repository";
     /// On a HostnameClaim: `<namespace>/<name>` of the Endpoint of the same organization that shall get the host.

@@ -121,6 +121,30 @@ pub mod reasons {
         DEPLOYMENT_FINALIZING = "DeploymentFinalizing";
         /// Endpoint: its routes are accepted and its back-end has endpoints.
         ENDPOINT_READY = "EndpointReady";
+        /// Release: all objects are on the data plane and healthy.
+        RESOURCES_ACTIVE = "ResourcesActive";
+        /// Release: all objects were accepted by the data plane.
+        RESOURCES_APPLIED = "ResourcesApplied";
+        /// Release: a resource is not an object that can be applied; the message names it. Nothing of the Release is
+        /// changed until it is corrected.
+        INVALID_RESOURCE = "InvalidResource";
+        /// Release: the data plane's `releasePolicy` does not allow an object; the message names object and rule. Nothing
+        /// of the Release is changed until it is.
+        POLICY_VIOLATION = "PolicyViolation";
+        /// Release: the data plane refused an object, or it belongs to somebody else; `status.resources` says why.
+        APPLY_REFUSED = "ApplyRefused";
+        /// Release: an object could not be applied this time; it is tried again.
+        APPLY_FAILED = "ApplyFailed";
+        /// Release: an object waits for something, such as its kind being installed; it goes on by itself.
+        APPLY_WAITING = "ApplyWaiting";
+        /// Release: objects that are no longer part of it are being removed.
+        REMOVING_RESOURCES = "RemovingResources";
+        /// Release: objects are on their way.
+        RESOURCE_HEALTH_PROGRESSING = "ResourceHealthProgressing";
+        /// Release: objects are broken; `status.resources` says which and why.
+        RESOURCE_HEALTH_DEGRADED = "ResourceHealthDegraded";
+        /// Event: somebody else changed an object on a data plane, and it was brought back.
+        DRIFT_REPAIRED = "DriftRepaired";
         /// Release: it is being deleted and its objects are being removed.
         CLEANUP_IN_PROGRESS = "CleanupInProgress";
         /// Release: removing its objects failed; the message says why. It is tried again.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{common::SecretText, rules, unset::none_if_default};
 
 /// A Kubernetes cluster that runs workloads, and how to reach it.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "openchoreo.dev",
     version = "v1alpha1",
@@ -43,6 +43,92 @@ pub struct DataPlaneSpec {
     /// Kept for compatibility; not read.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     pub observer: Option<Observer>,
+    /// What Releases may put on this data plane. Without it: kinds with a namespace, other than those of RBAC, in the
+    /// namespaces of the Release's organization.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub release_policy: Option<ReleasePolicy>,
+    /// How the health of kinds is told that Kantor does not know, or knows otherwise. One per kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["group".into(), "kind".into()]))]
+    pub health_checks: Vec<HealthCheck>,
+}
+
+/// What Releases may put on a data plane. Kinds are written as `Kind.group` (`Deployment.apps`), kinds of the core group
+/// as `Kind` alone; `*` stands for any text, so that `*.apps` is all kinds of a group and `*` all kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleasePolicy {
+    /// Kinds with a namespace that are allowed. Without any: all but those of RBAC, of reviews and tokens
+    /// (`authorization.k8s.io`, `authentication.k8s.io`) and of Kantor itself, which are allowed only where their group
+    /// is written out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub allowed_kinds: Vec<String>,
+    /// Kinds that are refused, whatever else allows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub denied_kinds: Vec<String>,
+    /// Kinds without a namespace that are allowed. Without any: none but the organization's own Namespaces. Kinds of RBAC,
+    /// admission, API services and certificates are allowed only where their group is written out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub cluster_scoped_kinds: Vec<String>,
+    /// Namespaces, beside those of the Release's organization, that are allowed: `*` stands for any text,
+    /// `{organization}` for the organization's name. Namespaces `kube-*` never are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub namespaces: Vec<String>,
+    /// ServiceAccount of the data plane in whose name the objects of Releases are written: what it may not do, Releases
+    /// may not. Kantor's own credentials need the right to impersonate it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    pub service_account: Option<ServiceAccountRef>,
+}
+
+/// A ServiceAccount of the data plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccountRef {
+    /// Its namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// How the health of the objects of one kind is told: CEL expressions that are true or false. They see the object as
+/// `object`, and its parts as `metadata`, `spec` and `status`. The first that is true decides, in the order `suspended`,
+/// `degraded`, `progressing`, `healthy`; if none is, the object is progressing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthCheck {
+    /// API group; empty for the core group.
+    #[serde(default)]
+    #[schemars(length(max = 253))]
+    pub group: String,
+    /// Kind.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// The object is as it should be.
+    #[schemars(length(min = 1, max = 4096))]
+    pub healthy: String,
+    /// The object is broken and will not mend by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 4096))]
+    pub degraded: Option<String>,
+    /// The object is on its way.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 4096))]
+    pub progressing: Option<String>,
+    /// The object rests because somebody wants it to.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 4096))]
+    pub suspended: Option<String>,
+    /// A text that says why the object is not healthy.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
 }
 
 /// How to reach a cluster: exactly one of a kubeconfig Secret, an address with credentials, or the cluster that

@@ -6,7 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{build::ComponentOwner, common::PlaneRecord, rules, unset::none_if_default};
+use crate::{
+    build::ComponentOwner,
+    common::{InventoryItem, PlaneRecord},
+    rules,
+    unset::none_if_default,
+};
 
 /// Any Kubernetes objects, kept on the data plane of an environment exactly as they are written here.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -75,6 +80,27 @@ pub struct ReleaseStatus {
     /// State of each object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
+    /// Namespaces that were made for the objects, recorded before they were. They go with the last object, if nobody
+    /// else put anything there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// Objects that are no longer part of the Release and still have to be removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removing: Vec<RemovingObjects>,
+}
+
+/// Objects of one data plane that still have to be removed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovingObjects {
+    /// Data plane that they are on.
+    pub data_plane: PlaneRecord,
+    /// The objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<InventoryItem>,
+    /// Namespaces that were made for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
 }
 
 /// State of one object of a Release.

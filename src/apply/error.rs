@@ -1,7 +1,8 @@
 //! Why a write did not happen, by what is to be done about it.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
+use kube::core::Status;
 use thiserror::Error;
 
 /// Why a write did not happen.
@@ -13,6 +14,17 @@ pub enum WriteError {
     /// The API server will refuse it each time, until something changes.
     #[error("{0}")]
     Refused(String),
+    /// The object has fields that cannot be changed once it exists.
+    #[error("{0}")]
+    Immutable(String),
+    /// The API server has too much to do and asks to come back later.
+    #[error("{message}")]
+    Busy {
+        /// What it said.
+        message: String,
+        /// When to come back.
+        after: Duration,
+    },
     /// It may work when tried again.
     #[error("{0}")]
     Transient(String),
@@ -23,12 +35,47 @@ impl WriteError {
     /// never what was sent.
     pub fn of(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => match status.code {
-                409 => Self::Conflict,
-                400 | 403 | 404 | 405 | 413 | 415 | 422 => Self::Refused(status.message),
-                _ => Self::Transient(format!("the API server answered {}: {}", status.code, status.message)),
-            },
+            kube::Error::Api(status) => Self::of_status(&status, status.message.clone()),
             other => Self::Transient(format!("the API server could not be asked: {}", root_cause(&other))),
+        }
+    }
+
+    /// As [`WriteError::of`], for objects whose values must not be seen: what the server says may quote them, so only
+    /// the fields that it complains about are named.
+    pub fn of_secret(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let fields: Vec<&str> =
+                    status.details.iter().flat_map(|d| &d.causes).map(|cause| cause.field.as_str()).collect();
+                let reason =
+                    if status.reason.is_empty() { "no reason given" } else { status.reason.as_str() };
+                let mut message = format!("the API server refused it: {reason} ({})", status.code);
+                if !fields.is_empty() {
+                    let _ = write!(message, ", fields {}", fields.join(", "));
+                }
+                Self::of_status(&status, message)
+            }
+            other => Self::of(other),
+        }
+    }
+
+    fn of_status(status: &Status, message: String) -> Self {
+        let message = shortened(message);
+        match status.code {
+            409 => Self::Conflict,
+            // Another object has the name by now: the UID that was sent is not its own.
+            422 if concerns(status, "metadata.uid") => Self::Conflict,
+            422 if is_immutable(&status.message) => Self::Immutable(message),
+            400 | 403 | 404 | 405 | 413 | 415 | 422 => Self::Refused(message),
+            429 | 503 => {
+                let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let message = format!("the API server answered {}: {message}", status.code);
+                match (status.code, after) {
+                    (503, 0) => Self::Transient(message),
+                    (_, after) => Self::Busy { message, after: Duration::from_secs(after.max(1).into()) },
+                }
+            }
+            code => Self::Transient(format!("the API server answered {code}: {message}")),
         }
     }
 
@@ -36,6 +83,28 @@ impl WriteError {
     pub fn timed_out(deadline: Duration) -> Self {
         Self::Transient(format!("the API server did not answer within {} s", deadline.as_secs()))
     }
+}
+
+/// Whether the server complains about `field`.
+fn concerns(status: &Status, field: &str) -> bool {
+    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.field == field)
+}
+
+/// The words with which Kubernetes refuses to change a field. There is no code for it.
+fn is_immutable(message: &str) -> bool {
+    const WORDS: &[&str] =
+        &["immutable", "Forbidden: updates to", "cannot change roleRef", "may not change once set"];
+    WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Messages of the server repeat what they are about at any length; this goes into a status.
+fn shortened(mut message: String) -> String {
+    const LONGEST: usize = 1024;
+    if message.len() > LONGEST {
+        message.truncate(message.floor_char_boundary(LONGEST));
+        message.push('…');
+    }
+    message
 }
 
 /// The innermost error: the layers above it only say that something below failed.
@@ -49,21 +118,97 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
+    use kube::core::response::{StatusCause, StatusDetails};
     use rstest::rstest;
 
     use super::*;
+
+    fn details(causes: Vec<StatusCause>) -> StatusDetails {
+        let none = String::new;
+        StatusDetails {
+            name: none(),
+            group: none(),
+            kind: none(),
+            uid: none(),
+            causes,
+            retry_after_seconds: 0,
+        }
+    }
+
+    fn of(status: Status) -> WriteError {
+        WriteError::of(kube::Error::Api(Box::new(status)))
+    }
 
     #[rstest]
     #[case(409, WriteError::Conflict)]
     #[case(403, WriteError::Refused("why".into()))]
     #[case(422, WriteError::Refused("why".into()))]
     #[case(404, WriteError::Refused("why".into()))]
-    #[case(429, WriteError::Transient("the API server answered 429: why".into()))]
+    #[case(429, WriteError::Busy { message: "the API server answered 429: why".into(), after: Duration::from_secs(1) })]
+    #[case(503, WriteError::Transient("the API server answered 503: why".into()))]
     #[case(500, WriteError::Transient("the API server answered 500: why".into()))]
     #[case(401, WriteError::Transient("the API server answered 401: why".into()))]
     fn answers_are_classed_by_what_to_do(#[case] code: u16, #[case] expected: WriteError) {
         let status = Status { code, message: "why".into(), ..Status::default() };
-        assert_eq!(WriteError::of(kube::Error::Api(Box::new(status))), expected);
+        assert_eq!(of(status), expected);
+    }
+
+    #[rstest]
+    #[case("Job.batch \"a\" is invalid: spec.template: Invalid value: {}: field is immutable")]
+    #[case(
+        "StatefulSet.apps \"a\" is invalid: spec: Forbidden: updates to statefulset spec for fields other than …"
+    )]
+    #[case(
+        "RoleBinding.rbac.authorization.k8s.io \"a\" is invalid: roleRef: Invalid value: {}: cannot change roleRef"
+    )]
+    #[case("Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: []: may not change once set")]
+    fn fields_that_cannot_change_are_told_from_other_refusals(#[case] message: &str) {
+        let status = Status { code: 422, message: message.into(), ..Status::default() };
+        assert_eq!(of(status), WriteError::Immutable(message.into()));
+    }
+
+    #[test]
+    fn the_time_that_the_server_asks_for_is_kept() {
+        let details = StatusDetails { retry_after_seconds: 7, ..details(vec![]) };
+        for code in [429, 503] {
+            let status = Status { code, details: Some(details.clone()), ..Status::default() };
+            assert!(matches!(of(status), WriteError::Busy { after, .. } if after == Duration::from_secs(7)));
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_made_anew_is_a_conflict() {
+        let cause =
+            StatusCause { reason: String::new(), message: String::new(), field: "metadata.uid".into() };
+        let details = details(vec![cause]);
+        let status = Status {
+            code: 422,
+            message: "field is immutable".into(),
+            details: Some(details),
+            ..Status::default()
+        };
+        assert_eq!(of(status), WriteError::Conflict);
+    }
+
+    #[test]
+    fn what_the_server_quotes_of_a_secret_is_left_out() {
+        let cause = StatusCause { reason: String::new(), message: "hunter2".into(), field: "data.a".into() };
+        let details = details(vec![cause]);
+        let status = Status {
+            code: 422,
+            reason: "Invalid".into(),
+            message: "expected string, got hunter2".into(),
+            details: Some(details),
+            ..Status::default()
+        };
+        let said = WriteError::of_secret(kube::Error::Api(Box::new(status))).to_string();
+        assert_eq!(said, "the API server refused it: Invalid (422), fields data.a");
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let status = Status { code: 422, message: "ä".repeat(2000), ..Status::default() };
+        let WriteError::Refused(message) = of(status) else { panic!("refused") };
+        assert!(message.len() < 1100 && message.ends_with('…'));
     }
 }

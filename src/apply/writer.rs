@@ -1,15 +1,16 @@
 //! Single writes, each with a deadline.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use kantor_api::managers;
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
-    core::{ApiResource, DynamicObject},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    core::{ApiResource, DynamicObject, PartialObjectMeta},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::WriteError;
 
@@ -29,12 +30,28 @@ impl<K> Object for K where
 pub struct Writer {
     client: Client,
     deadline: Duration,
+    slots: Option<Arc<Semaphore>>,
+}
+
+/// What came of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The object is not there.
+    Gone,
+    /// It goes when its finalizers have been removed, or its grace period is over.
+    Pending,
 }
 
 impl Writer {
     /// A writer that gives each write `deadline`.
     pub fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline }
+        Self { client, deadline, slots: None }
+    }
+
+    /// The same for a cluster that many write to: the deadline of a call begins when it has one of `slots`.
+    #[must_use]
+    pub fn with_slots(self, slots: Arc<Semaphore>) -> Self {
+        Self { slots: Some(slots), ..self }
     }
 
     /// Makes an object; one that exists already is a [`WriteError::Conflict`].
@@ -51,6 +68,59 @@ impl Writer {
         self.within(self.api(object).patch(&name, &params, &Patch::Apply(body))).await.map(drop)
     }
 
+    /// Server-side applies an object of any kind; returns it as it now is. `body` may carry `metadata.uid` and
+    /// `metadata.resourceVersion`, which it must then still have.
+    pub(super) async fn apply_any(
+        &self,
+        resource: &ApiResource,
+        manager: &str,
+        body: &DynamicObject,
+    ) -> Result<DynamicObject, WriteError> {
+        let params = PatchParams::apply(manager).force();
+        let api = self.dynamic(resource, body.metadata.namespace.as_deref());
+        let applied = self.call(api.patch(&body.name_any(), &params, &Patch::Apply(body))).await?;
+        applied.map_err(if is_secret(resource) { WriteError::of_secret } else { WriteError::of })
+    }
+
+    /// An object, as the server has it.
+    pub(super) async fn read(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<DynamicObject>, WriteError> {
+        self.within(self.dynamic(resource, some(namespace)).get_opt(name)).await
+    }
+
+    /// The metadata of an object, as the server has it.
+    pub(super) async fn look(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<PartialObjectMeta<DynamicObject>>, WriteError> {
+        self.within(self.dynamic(resource, some(namespace)).get_metadata_opt(name)).await
+    }
+
+    /// The metadata of the objects of a namespace, and whether there are more of them. Nothing for kinds that cannot be
+    /// listed.
+    pub(super) async fn look_around(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+    ) -> Result<(Vec<PartialObjectMeta<DynamicObject>>, bool), WriteError> {
+        let params = ListParams::default().limit(500);
+        let api = self.dynamic(resource, some(namespace));
+        match self.call(api.list_metadata(&params)).await? {
+            Ok(list) => {
+                let more = list.metadata.continue_.is_some_and(|token| !token.is_empty());
+                Ok((list.items, more))
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => Ok((vec![], false)),
+            Err(error) => Err(WriteError::of(error)),
+        }
+    }
+
     /// Deletes an object if it still is the one with `uid`. One that has gone is a success.
     pub async fn delete(
         &self,
@@ -58,16 +128,18 @@ impl Writer {
         namespace: &str,
         name: &str,
         uid: Option<String>,
-    ) -> Result<(), WriteError> {
+    ) -> Result<Deletion, WriteError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid, resource_version: None }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let api = self.dynamic(resource, Some(namespace).filter(|namespace| !namespace.is_empty()));
-        match self.call(api.delete(name, &params)).await? {
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            other => other.map(drop).map_err(WriteError::of),
+        match self.call(self.dynamic(resource, some(namespace)).delete(name, &params)).await? {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Deletion::Gone),
+            // The server answers with a bare status when there is nothing left to wait for. Some kinds answer with the
+            // object all the same: those are looked for again.
+            Ok(answer) => Ok(if answer.is_right() { Deletion::Gone } else { Deletion::Pending }),
+            Err(error) => Err(WriteError::of(error)),
         }
     }
 
@@ -105,13 +177,13 @@ impl Writer {
         }
     }
 
-    /// Replaces what we said in an object's status. A status that was computed from an outdated object is a
-    /// [`WriteError::Conflict`].
+    /// Replaces what we said in an object's status; returns the object as it now is. A status that was computed from an
+    /// outdated object is a [`WriteError::Conflict`].
     pub async fn write_status<K: Object>(
         &self,
         object: &K,
         status: &impl Serialize,
-    ) -> Result<(), WriteError> {
+    ) -> Result<K, WriteError> {
         let body = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
@@ -119,9 +191,10 @@ impl Writer {
             "status": serde_json::to_value(status).map_err(|error| unserializable(&error))?,
         });
         let params = PatchParams::apply(managers::KANTOR).force();
-        self.within(self.api(object).patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body)))
-            .await
-            .map(drop)
+        let api = self.api(object);
+        let written =
+            self.within(api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body))).await?;
+        written.try_parse().map_err(|error| WriteError::Transient(error.to_string()))
     }
 
     fn api<K: Object>(&self, object: &K) -> Api<DynamicObject> {
@@ -144,8 +217,20 @@ impl Writer {
         &self,
         call: impl Future<Output = kube::Result<T>>,
     ) -> Result<kube::Result<T>, WriteError> {
+        let _slot = match &self.slots {
+            Some(slots) => slots.acquire().await.ok(),
+            None => None,
+        };
         tokio::time::timeout(self.deadline, call).await.map_err(|_| WriteError::timed_out(self.deadline))
     }
+}
+
+fn is_secret(resource: &ApiResource) -> bool {
+    resource.group.is_empty() && resource.kind == "Secret"
+}
+
+fn some(namespace: &str) -> Option<&str> {
+    Some(namespace).filter(|namespace| !namespace.is_empty())
 }
 
 /// The object with its type: typed objects of Kubernetes do not carry it everywhere.

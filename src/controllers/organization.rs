@@ -75,7 +75,7 @@ async fn clean_up(organization: &Organization, context: &Context) -> Result<(), 
         CleanupStep::AwaitEnd => return report(organization, &waiting, context).await,
         CleanupStep::Delete { uid } => {
             report(organization, &waiting, context).await?;
-            return context.writer.delete(&Kind::Namespace.resource(), "", &name, uid).await;
+            return context.writer.delete(&Kind::Namespace.resource(), "", &name, uid).await.map(drop);
         }
     }
     context.writer.remove_finalizer(organization, finalizers::ORGANIZATION).await

@@ -71,7 +71,8 @@ pub const DATA_PLANE: Profile = Profile {
     ready: reasons::DATA_PLANE_CONNECTED,
     finalizing: reasons::DATA_PLANE_FINALIZING,
     needs: &[],
-    on_delete: &[Stage::Await(&[Kind::Environment])],
+    // Releases: those that still have objects there.
+    on_delete: &[Stage::Await(&[Kind::Environment, Kind::Release])],
 };
 
 /// Environments.
@@ -142,6 +143,17 @@ pub const DEPLOYABLE_ARTIFACT: Profile = Profile {
     finalizing: reasons::DEPLOYABLE_ARTIFACT_FINALIZING,
     needs: &[Kind::DeploymentTrack],
     on_delete: &[Stage::Await(&[Kind::Deployment])],
+};
+
+/// Releases.
+pub const RELEASE: Profile = Profile {
+    kind: Kind::Release,
+    finalizer: Some(finalizers::RELEASE),
+    accepted: None,
+    ready: reasons::RESOURCES_ACTIVE,
+    finalizing: reasons::CLEANUP_IN_PROGRESS,
+    needs: &[Kind::Environment],
+    on_delete: &[],
 };
 
 /// How an object stands.

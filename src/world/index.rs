@@ -14,6 +14,7 @@ pub(super) struct Index {
     found: HashMap<Key, BTreeSet<Id>>,
     referring: HashMap<Key, BTreeSet<Id>>,
     owned: HashMap<String, BTreeSet<Id>>,
+    by_uid: HashMap<String, Id>,
 }
 
 impl Index {
@@ -29,6 +30,9 @@ impl Index {
         }
         for owner in &facts.owners {
             self.owned.entry(owner.clone()).or_default().insert(id.clone());
+        }
+        if let Some(uid) = &facts.uid {
+            self.by_uid.insert(uid.clone(), id.clone());
         }
         let mut woken = BTreeSet::from([id.clone()]);
         let found_anew = before.as_ref().is_none_or(|b| b.keys() != facts.keys() || b.scope != facts.scope);
@@ -67,6 +71,11 @@ impl Index {
         woken
     }
 
+    /// The object with this UID.
+    pub(super) fn with_uid(&self, uid: &str) -> Option<Id> {
+        self.by_uid.get(uid).cloned()
+    }
+
     /// The objects that the object with this UID owns.
     pub(super) fn owned_by(&self, uid: &str) -> Vec<Id> {
         self.owned.get(uid).into_iter().flatten().cloned().collect()
@@ -82,6 +91,9 @@ impl Index {
         }
         for owner in &before.owners {
             forget(&mut self.owned, owner, id);
+        }
+        if let Some(uid) = &before.uid {
+            self.by_uid.remove(uid);
         }
         Some(before)
     }

@@ -7,6 +7,7 @@
     reason = "helpers fail a test as the test itself does"
 )]
 
+mod applying;
 mod connecting;
 mod failing;
 mod many;

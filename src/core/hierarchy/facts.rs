@@ -386,6 +386,18 @@ impl Described for Release {
             name: owner.component_name.clone(),
             passes_on: &[],
         });
+        // The planes that it has objects on, wherever its environment is by now.
+        let status = self.status.as_ref();
+        let planes: BTreeSet<_> = status
+            .and_then(|status| status.data_plane.as_ref())
+            .into_iter()
+            .chain(status.into_iter().flat_map(|status| &status.removing).map(|place| &place.data_plane))
+            .map(|plane| (plane.namespace.clone(), plane.name.clone()))
+            .collect();
+        for (namespace, name) in planes {
+            let scope = vec![namespace.clone()];
+            describing.needs.push(Need { kind: Kind::DataPlane, namespace, scope, name, passes_on: &[] });
+        }
         describing.facts((), ())
     }
 }

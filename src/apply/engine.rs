@@ -1,0 +1,408 @@
+//! The apply engine: brings the objects of one owner on one plane to what they shall be.
+//!
+//! ```text
+//! intent + live objects (the plane's watches) ─→ core::changes: nothing, create, update, wait, refuse
+//!   ─→ server-side apply, stage by stage, inside a stage all at once ─→ one Change per object
+//! ```
+//!
+//! What is as it shall be costs no request. An object is made only where there is none (`resourceVersion: "1"`, which no
+//! object has, makes the server refuse otherwise) and changed only where it is the one that was looked at (its UID goes
+//! along), so that nothing of others is ever overwritten, whatever happens in between.
+
+mod removal;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, StreamExt, future::join_all, stream};
+use kantor_api::{annotations, common::InventoryItem};
+use kube::{
+    ResourceExt,
+    api::{ApiResource, DynamicObject},
+};
+use serde_json::Value;
+
+pub use self::removal::{Remains, Removed};
+use super::{Deletion, WriteError, Writer, patience::Patience};
+use crate::{
+    core::changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
+    planes::{Follow, FollowState, Followed, Kind, Plane, Serving},
+};
+
+/// Objects of a stage that are worked on at a time. The plane's own limits are narrower; this bounds memory.
+const PARALLEL: usize = 64;
+/// How long to wait for the watch to tell of what was written. What it has not told by then is looked up.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+/// A version that no object has.
+const NO_VERSION: &str = "1";
+
+/// Where objects are kept, and how.
+pub struct Site<'a> {
+    /// The plane.
+    pub plane: &'a Plane,
+    /// Writes to it.
+    pub writer: Writer,
+    /// Field manager.
+    pub manager: &'static str,
+    /// Selects the objects of all owners of this kind.
+    pub selector: &'a str,
+}
+
+/// An object that shall be there, and the UID that was recorded for it.
+pub type Placed = (Wanted, Option<String>);
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The object, with its UID if it is there.
+    pub item: InventoryItem,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// When to try again, if nothing else wakes the owner.
+    pub again: Option<Duration>,
+    /// The version that was written, if anything was.
+    pub version: Option<String>,
+}
+
+impl Change {
+    fn without_write(item: InventoryItem, outcome: Outcome, again: Option<Duration>) -> Self {
+        Self { item, outcome, again, version: None }
+    }
+}
+
+/// The engine. It remembers what failed and what servers keep otherwise than asked; everything else is read off the
+/// objects.
+#[derive(Default)]
+pub struct Engine {
+    patience: Patience,
+    /// By UID of the object: what was asked for, and what the server made of it. Only where the two differ.
+    settled: Mutex<HashMap<String, (String, u64)>>,
+}
+
+/// A kind on a plane, as far as it can be worked on.
+enum Ground {
+    Ready(Arc<Followed>),
+    Not(Outcome, Option<Duration>),
+}
+
+impl Engine {
+    /// Brings all objects of `owner` to what they shall be. All are tried; each has its own outcome, in the order of
+    /// `wanted`.
+    pub async fn sync(&self, site: &Site<'_>, owner: &Owner, wanted: &[Placed]) -> Vec<Change> {
+        let mut changes: BTreeMap<usize, Change> = BTreeMap::new();
+        let items: Vec<InventoryItem> = wanted.iter().map(|(wanted, _)| wanted.item()).collect();
+        for stage in 0..STAGES {
+            let batch: Vec<usize> = (0..items.len())
+                .filter(|i| changes::stage(&items[*i].group, &items[*i].kind) == stage)
+                .collect();
+            // Looked at when its turn comes: a stage before it may have brought the kind.
+            let grounds = self.grounds(site, batch.iter().map(|i| &items[*i])).await;
+            let mut turns = Vec::with_capacity(batch.len());
+            for i in batch {
+                let ground = grounds.get(&kind_of(&items[i]));
+                let (wanted, recorded) = &wanted[i];
+                let turn =
+                    async move { (i, self.settle(site, owner, wanted, recorded.as_deref(), ground).await) };
+                turns.push(turn.boxed());
+            }
+            let done: Vec<(usize, Change)> = stream::iter(turns).buffer_unordered(PARALLEL).collect().await;
+            let written =
+                done.iter().filter_map(|(i, change)| Some((kind_of(&items[*i]), change.version.clone()?)));
+            catch_up(&grounds, written).await;
+            changes.extend(done);
+        }
+        changes.into_values().collect()
+    }
+
+    /// Forgets what was remembered of an owner.
+    pub fn forget(&self, owner: &Owner) {
+        self.patience.forget_owner(&owner.uid);
+    }
+
+    /// The watches of the kinds of `items`, once they know what is there.
+    async fn grounds<'a>(
+        &self,
+        site: &Site<'_>,
+        items: impl Iterator<Item = &'a InventoryItem>,
+    ) -> HashMap<Kind, Ground> {
+        let kinds: HashSet<Kind> = items.map(kind_of).collect();
+        let mut found = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            let serving = site.plane.serving(&kind);
+            let look = async move {
+                let ground = ground(site, &kind, serving).await;
+                (kind, ground)
+            };
+            found.push(look.boxed());
+        }
+        join_all(found).await.into_iter().collect()
+    }
+
+    /// Brings one object to what it shall be.
+    async fn settle(
+        &self,
+        site: &Site<'_>,
+        owner: &Owner,
+        wanted: &Wanted,
+        recorded: Option<&str>,
+        ground: Option<&Ground>,
+    ) -> Change {
+        let mut item = wanted.item();
+        item.uid = recorded.map(ToOwned::to_owned);
+        let followed = match ground {
+            Some(Ground::Ready(followed)) => followed,
+            Some(Ground::Not(outcome, again)) => {
+                return Change::without_write(item, outcome.clone(), *again);
+            }
+            None => {
+                let outcome = Outcome::Failed("its kind has not been looked at".to_owned());
+                return Change::without_write(item, outcome, Some(AGAIN));
+            }
+        };
+        let live = followed.get(wanted.object.metadata.namespace.as_deref(), &item.name);
+        let step = self.step(owner, wanted, live.as_deref(), recorded);
+        let key = wanted.item();
+        if matches!(step, Step::Create | Step::Update { .. })
+            && let Some((outcome, wait)) = self.patience.hold(&owner.uid, &key, &wanted.hash, Instant::now())
+        {
+            return Change::without_write(item, outcome, Some(wait));
+        }
+        let attempt = Attempt { engine: self, site, owner, wanted, recorded, resource: followed.resource() };
+        match attempt.carry_out(step, live.as_deref()).await {
+            Ok(Done { outcome, object }) => {
+                self.patience.forget(&owner.uid, &key);
+                let version = object.as_ref().and_then(ResourceExt::resource_version);
+                let uid = object.as_ref().and_then(ResourceExt::uid);
+                item.uid = uid.or_else(|| live.and_then(|live| live.uid())).or(item.uid);
+                Change { item, outcome, again: None, version }
+            }
+            Err(error) => {
+                let (outcome, at_least) = outcome_of(error);
+                let again =
+                    self.patience.failed(&owner.uid, &key, &wanted.hash, &outcome, at_least, Instant::now());
+                Change::without_write(item, outcome, Some(again))
+            }
+        }
+    }
+
+    fn step(
+        &self,
+        owner: &Owner,
+        wanted: &Wanted,
+        live: Option<&DynamicObject>,
+        recorded: Option<&str>,
+    ) -> Step {
+        changes::step(owner, wanted, live, recorded, |live| {
+            let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = live.metadata.uid.as_ref().and_then(|uid| settled.get(uid));
+            found.is_some_and(|(hash, projection)| {
+                *hash == wanted.hash && *projection == changes::projection(live, wanted)
+            })
+        })
+    }
+
+    /// Remembers an object that the server keeps otherwise than it was asked to: asking again would not change it.
+    fn note(&self, wanted: &Wanted, applied: &DynamicObject) {
+        let Some(uid) = applied.uid() else { return };
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes::drift(applied, wanted).is_some() {
+            let projection = changes::projection(applied, wanted);
+            settled.insert(uid, (wanted.hash.clone(), projection));
+        } else {
+            settled.remove(&uid);
+        }
+    }
+}
+
+/// One object's turn.
+struct Attempt<'a> {
+    engine: &'a Engine,
+    site: &'a Site<'a>,
+    owner: &'a Owner,
+    wanted: &'a Wanted,
+    recorded: Option<&'a str>,
+    resource: &'a ApiResource,
+}
+
+struct Done {
+    outcome: Outcome,
+    object: Option<DynamicObject>,
+}
+
+impl Done {
+    fn without_object(outcome: Outcome) -> Self {
+        Self { outcome, object: None }
+    }
+}
+
+impl Attempt<'_> {
+    async fn carry_out(&self, step: Step, live: Option<&DynamicObject>) -> Result<Done, WriteError> {
+        match step {
+            Step::Nothing => Ok(Done::without_object(Outcome::Unchanged)),
+            Step::AwaitEnd => Ok(Done::without_object(self.awaiting())),
+            Step::Refuse(why) => Err(WriteError::Refused(why)),
+            Step::Update { uid, drift } => self.update(uid, drift, live).await,
+            Step::Create => match self.create().await {
+                Err(WriteError::Conflict) => self.look_first().await,
+                made => made,
+            },
+        }
+    }
+
+    async fn create(&self) -> Result<Done, WriteError> {
+        let mut body = self.body();
+        body.metadata.resource_version = Some(NO_VERSION.to_owned());
+        let object = self.apply(&body).await?;
+        Ok(Done { outcome: Outcome::Created, object: Some(object) })
+    }
+
+    /// The object exists although the watch does not show it: it is not labelled as ours, or the watch is behind.
+    async fn look_first(&self) -> Result<Done, WriteError> {
+        let item = self.wanted.item();
+        let found = self.site.writer.read(self.resource, &item.namespace, &item.name).await?;
+        let step = self.engine.step(self.owner, self.wanted, found.as_ref(), self.recorded);
+        match step {
+            Step::Create => Err(WriteError::Conflict),
+            Step::Nothing => Ok(Done { outcome: Outcome::Unchanged, object: found }),
+            Step::AwaitEnd => Ok(Done::without_object(self.awaiting())),
+            Step::Refuse(why) => Err(WriteError::Refused(why)),
+            Step::Update { uid, drift } => self.update(uid, drift, found.as_ref()).await,
+        }
+    }
+
+    async fn update(
+        &self,
+        uid: Option<String>,
+        drift: Option<String>,
+        live: Option<&DynamicObject>,
+    ) -> Result<Done, WriteError> {
+        let mut body = self.body();
+        body.metadata.uid.clone_from(&uid);
+        let replicas = live.and_then(|live| live.data.pointer("/spec/replicas")).cloned();
+        if let Some(replicas) = replicas.filter(|_| self.wanted.autoscaled) {
+            // To give the field up would reset it: it is kept at what the autoscaler made of it, as long as that is
+            // what it made of it.
+            if let Some(spec) = body.data.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.insert("replicas".to_owned(), replicas);
+            }
+            body.metadata.resource_version = live.and_then(ResourceExt::resource_version);
+        }
+        match self.apply(&body).await {
+            Ok(object) => {
+                let same = live.and_then(ResourceExt::resource_version) == object.resource_version();
+                let outcome = if same { Outcome::Unchanged } else { Outcome::Configured { drift } };
+                Ok(Done { outcome, object: Some(object) })
+            }
+            Err(WriteError::Immutable(why)) => self.replace(uid, why).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn replace(&self, uid: Option<String>, why: String) -> Result<Done, WriteError> {
+        let item = self.wanted.item();
+        if !self.owner.replace {
+            return Err(WriteError::Refused(format!(
+                "{why}; to have it deleted and made anew, set the annotation {}: \"true\"",
+                annotations::REPLACE
+            )));
+        }
+        match self.site.writer.delete(self.resource, &item.namespace, &item.name, uid).await? {
+            Deletion::Gone => self.create().await,
+            Deletion::Pending => Ok(Done::without_object(self.awaiting())),
+        }
+    }
+
+    async fn apply(&self, body: &DynamicObject) -> Result<DynamicObject, WriteError> {
+        let applied = self.site.writer.apply_any(self.resource, self.site.manager, body).await?;
+        self.engine.note(self.wanted, &applied);
+        Ok(applied)
+    }
+
+    fn body(&self) -> DynamicObject {
+        let mut body = self.wanted.object.clone();
+        body.annotations_mut().insert(annotations::INTENT_HASH.to_owned(), self.wanted.hash.clone());
+        body
+    }
+
+    fn awaiting(&self) -> Outcome {
+        Outcome::Waiting(format!(
+            "{} is being deleted; it is made anew when it has gone",
+            shown(&self.wanted.item())
+        ))
+    }
+}
+
+fn outcome_of(error: WriteError) -> (Outcome, Duration) {
+    match error {
+        WriteError::Refused(why) | WriteError::Immutable(why) => (Outcome::Refused(why), Duration::ZERO),
+        WriteError::Busy { message, after } => (Outcome::Failed(message), after),
+        WriteError::Transient(why) => (Outcome::Failed(why), Duration::ZERO),
+        WriteError::Conflict => {
+            (Outcome::Failed("the object has changed in the meantime".to_owned()), Duration::ZERO)
+        }
+    }
+}
+
+/// The watch of a kind once it knows what is there, or why there is none.
+async fn ground(site: &Site<'_>, kind: &Kind, serving: Serving) -> Ground {
+    let resource = match serving {
+        Serving::Served { resource, .. } => resource,
+        // Woken when the plane serves other kinds.
+        Serving::Not => {
+            let why = format!(
+                "the data plane does not serve {} of {}; install it there",
+                kind.kind,
+                kind.api_version()
+            );
+            return Ground::Not(Outcome::Waiting(why), None);
+        }
+        Serving::Unknown => {
+            let why = format!(
+                "the data plane cannot tell whether it serves {} of {}",
+                kind.kind,
+                kind.api_version()
+            );
+            return Ground::Not(Outcome::Failed(why), Some(AGAIN));
+        }
+    };
+    let followed = site.plane.follow(&resource, site.selector, Follow::Whole);
+    if !followed.is_synced() {
+        let _ = tokio::time::timeout(site.plane.deadline, followed.synced()).await;
+    }
+    let why = match followed.state() {
+        FollowState::Synced => return Ground::Ready(followed),
+        FollowState::Listing => "it has not been listed yet".to_owned(),
+        FollowState::NotInstalled => "the data plane does not serve it".to_owned(),
+        FollowState::Failing { error } => error,
+    };
+    Ground::Not(Outcome::Failed(format!("{} cannot be followed: {why}", kind.kind)), Some(AGAIN))
+}
+
+/// When to look again at a kind that cannot be followed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Waits until the watches have told of what was written, so that the next look at them finds it.
+async fn catch_up(grounds: &HashMap<Kind, Ground>, written: impl Iterator<Item = (Kind, String)>) {
+    let mut newest: HashMap<Kind, u64> = HashMap::new();
+    for (kind, version) in written {
+        let version = version.parse::<u64>().unwrap_or_default();
+        let newest = newest.entry(kind).or_default();
+        *newest = version.max(*newest);
+    }
+    let mut waits = vec![];
+    for (kind, version) in newest {
+        if let Some(Ground::Ready(followed)) = grounds.get(&kind) {
+            waits.push(followed.caught_up(version));
+        }
+    }
+    let _ = tokio::time::timeout(CATCH_UP, join_all(waits)).await;
+}
+
+/// The kind of an object of the inventory.
+pub(super) fn kind_of(item: &InventoryItem) -> Kind {
+    Kind::new(&item.group, &item.version, &item.kind)
+}

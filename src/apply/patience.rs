@@ -1,0 +1,140 @@
+//! What failed is tried again later each time, however often its owner is woken meanwhile.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use kantor_api::common::InventoryItem;
+
+use crate::core::changes::Outcome;
+
+/// What failed, per owner and object.
+#[derive(Default)]
+pub(super) struct Patience(Mutex<HashMap<String, HashMap<InventoryItem, Failure>>>);
+
+struct Failure {
+    /// Hash of what was tried: something else is tried at once.
+    hash: String,
+    count: u32,
+    until: Instant,
+    outcome: Outcome,
+}
+
+impl Patience {
+    /// What came of the last try, if it is too early for another one; with when that is.
+    pub(super) fn hold(
+        &self,
+        owner: &str,
+        item: &InventoryItem,
+        hash: &str,
+        now: Instant,
+    ) -> Option<(Outcome, Duration)> {
+        let failures = self.lock();
+        let failure = failures.get(owner)?.get(item).filter(|failure| failure.hash == hash)?;
+        let wait = failure.until.checked_duration_since(now).filter(|wait| !wait.is_zero())?;
+        Some((failure.outcome.clone(), wait))
+    }
+
+    /// Notes a failure; tells when to try again.
+    pub(super) fn failed(
+        &self,
+        owner: &str,
+        item: &InventoryItem,
+        hash: &str,
+        outcome: &Outcome,
+        at_least: Duration,
+        now: Instant,
+    ) -> Duration {
+        let mut failures = self.lock();
+        let failures = failures.entry(owner.to_owned()).or_default();
+        let before = failures.get(item).filter(|failure| failure.hash == hash);
+        let count = before.map_or(0, |failure| failure.count) + 1;
+        let wait = delay(count, matches!(outcome, Outcome::Refused(_))).max(at_least);
+        let until = now + wait;
+        let failure = Failure { hash: hash.to_owned(), count, until, outcome: outcome.clone() };
+        failures.insert(item.clone(), failure);
+        wait
+    }
+
+    /// Forgets an object that did not fail.
+    pub(super) fn forget(&self, owner: &str, item: &InventoryItem) {
+        let mut failures = self.lock();
+        if let Some(of_owner) = failures.get_mut(owner) {
+            of_owner.remove(item);
+            if of_owner.is_empty() {
+                failures.remove(owner);
+            }
+        }
+    }
+
+    /// Forgets an owner.
+    pub(super) fn forget_owner(&self, owner: &str) {
+        self.lock().remove(owner);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, HashMap<InventoryItem, Failure>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was refused is refused again until somebody changes something that is not seen from here, such as a role or a
+/// quota; anything else may be over in a moment.
+fn delay(failures: u32, refused: bool) -> Duration {
+    let (first, longest) = if refused {
+        (Duration::from_secs(5), Duration::from_mins(1))
+    } else {
+        (Duration::from_millis(500), Duration::from_mins(2))
+    };
+    first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(name: &str) -> InventoryItem {
+        InventoryItem { kind: "ConfigMap".into(), name: name.into(), ..InventoryItem::default() }
+    }
+
+    fn failed() -> Outcome {
+        Outcome::Failed("the API server answered 500".into())
+    }
+
+    #[test]
+    fn a_failure_is_held_until_its_time_and_longer_each_time() {
+        let (patience, now) = (Patience::default(), Instant::now());
+        let first = patience.failed("me", &item("a"), "1", &failed(), Duration::ZERO, now);
+        assert_eq!(patience.hold("me", &item("a"), "1", now), Some((failed(), first)));
+        assert_eq!(patience.hold("me", &item("a"), "1", now + first), None);
+        assert_eq!(patience.failed("me", &item("a"), "1", &failed(), Duration::ZERO, now), first * 2);
+    }
+
+    #[test]
+    fn only_what_failed_is_held() {
+        let (patience, now) = (Patience::default(), Instant::now());
+        patience.failed("me", &item("a"), "1", &failed(), Duration::ZERO, now);
+        assert!(patience.hold("me", &item("a"), "1", now).is_some());
+        assert_eq!(patience.hold("me", &item("b"), "1", now), None);
+        assert_eq!(patience.hold("you", &item("a"), "1", now), None);
+        // What is wanted now was not tried yet.
+        assert_eq!(patience.hold("me", &item("a"), "2", now), None);
+        patience.forget("me", &item("a"));
+        assert_eq!(patience.hold("me", &item("a"), "1", now), None);
+    }
+
+    #[test]
+    fn the_server_may_ask_for_more_time() {
+        let patience = Patience::default();
+        let long = Duration::from_secs(30);
+        assert_eq!(patience.failed("me", &item("a"), "1", &failed(), long, Instant::now()), long);
+    }
+
+    #[test]
+    fn waits_are_bounded() {
+        assert_eq!(delay(u32::MAX, true), Duration::from_mins(1));
+        assert_eq!(delay(u32::MAX, false), Duration::from_mins(2));
+        assert!(delay(1, false) < delay(1, true));
+    }
+}

@@ -1,0 +1,282 @@
+//! What is to be done about one object on a cluster: nothing, apply it, leave it alone, wait, delete it.
+
+use std::collections::BTreeMap;
+
+use kantor_api::{annotations, common::InventoryItem, labels};
+use kube::{ResourceExt, api::DynamicObject};
+use serde_json::Value;
+
+use super::covers;
+
+/// On whose behalf objects are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// UID of the object of the control plane.
+    pub uid: String,
+    /// Label of the objects that carries it.
+    pub label: &'static str,
+    /// Whether objects of others may be taken over.
+    pub adopt: bool,
+    /// Whether objects whose immutable fields changed may be deleted and made anew.
+    pub replace: bool,
+}
+
+/// An object that shall be on a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The object with everything that it shall have, labels included, and without what only servers set.
+    pub object: DynamicObject,
+    /// The same as JSON.
+    pub intent: Value,
+    /// Hash of it.
+    pub hash: String,
+    /// Whether an autoscaler sets `spec.replicas`, which is then left as it is.
+    pub autoscaled: bool,
+}
+
+impl Wanted {
+    /// An object that shall be there as it is written.
+    pub fn new(object: DynamicObject) -> Self {
+        let intent = serde_json::to_value(&object).unwrap_or_default();
+        Self { hash: covers::intent_hash(&intent), object, intent, autoscaled: false }
+    }
+
+    /// What identifies it.
+    pub fn item(&self) -> InventoryItem {
+        let (group, version, kind) = identity(&self.object);
+        InventoryItem {
+            group,
+            version,
+            kind,
+            namespace: self.object.namespace().unwrap_or_default(),
+            name: self.object.name_any(),
+            uid: None,
+        }
+    }
+}
+
+/// Group, version and kind of an object.
+pub fn identity(object: &DynamicObject) -> (String, String, String) {
+    let Some(types) = &object.types else { return Default::default() };
+    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+    (group.to_owned(), version.to_owned(), types.kind.clone())
+}
+
+/// "ConfigMap app/settings", for people.
+pub fn shown(item: &InventoryItem) -> String {
+    if item.namespace.is_empty() {
+        format!("{} {}", item.kind, item.name)
+    } else {
+        format!("{} {}/{}", item.kind, item.namespace, item.name)
+    }
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was made.
+    Created,
+    /// It was changed.
+    Configured {
+        /// The field that somebody else had changed, if that was why.
+        drift: Option<String>,
+    },
+    /// It was as it shall be.
+    Unchanged,
+    /// Something has to happen first, which wakes the owner.
+    Waiting(String),
+    /// It will not be accepted until somebody changes something.
+    Refused(String),
+    /// It did not work this time.
+    Failed(String),
+}
+
+impl Outcome {
+    /// Whether the object is there as it shall be.
+    pub fn is_in_place(&self) -> bool {
+        matches!(self, Self::Created | Self::Configured { .. } | Self::Unchanged)
+    }
+
+    /// Why the object is not there as it shall be.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Created | Self::Configured { .. } | Self::Unchanged => None,
+            Self::Waiting(why) | Self::Refused(why) | Self::Failed(why) => Some(why),
+        }
+    }
+}
+
+/// What tells objects apart, in whatever version they are written.
+pub type ObjectKey = (String, String, String, String);
+
+/// Group, kind, namespace and name.
+pub fn object_key(item: &InventoryItem) -> ObjectKey {
+    (item.group.clone(), item.kind.clone(), item.namespace.clone(), item.name.clone())
+}
+
+/// The order in which objects are applied; the reverse is the order in which they are deleted. What others need comes
+/// first; what lets traffic in, or judges what is written, comes last.
+pub fn stage(group: &str, kind: &str) -> u8 {
+    match (group, kind) {
+        ("apiextensions.k8s.io", _) => 0,
+        ("", "Namespace") => 1,
+        ("rbac.authorization.k8s.io" | "scheduling.k8s.io" | "storage.k8s.io", _)
+        | ("", "ServiceAccount" | "ResourceQuota" | "LimitRange" | "PersistentVolume") => 2,
+        ("", "ConfigMap" | "Secret" | "PersistentVolumeClaim")
+        | ("secrets-store.csi.x-k8s.io" | "cilium.io", _)
+        | ("networking.k8s.io", "NetworkPolicy") => 3,
+        ("", "Service") => 4,
+        ("gateway.networking.k8s.io", "GatewayClass" | "Gateway" | "ReferenceGrant")
+        | ("gateway.envoyproxy.io", _) => 6,
+        ("gateway.networking.k8s.io", _) | ("networking.k8s.io", "Ingress") => 7,
+        ("admissionregistration.k8s.io" | "apiregistration.k8s.io", _) => 8,
+        _ => 5,
+    }
+}
+
+/// The number of stages.
+pub const STAGES: u8 = 9;
+
+/// Whose an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The owner's that asks.
+    Own,
+    /// Nobody's whom Kantor knows.
+    Nobody,
+    /// Another owner's, in words.
+    Other(String),
+}
+
+/// Whose an object with these labels is. `recorded` tells that it is the very object that was made for the owner: then
+/// labels that somebody removed do not make it a stranger.
+pub fn holder(owner: &Owner, labels: &BTreeMap<String, String>, recorded: bool) -> Holder {
+    let label = |key: &str| labels.get(key).filter(|value| !value.is_empty());
+    let holders: Vec<&String> =
+        [labels::OWNER_UID, labels::RELEASE_UID].into_iter().filter_map(label).collect();
+    if holders.iter().any(|uid| **uid != owner.uid) {
+        return Holder::Other(match (label(labels::RELEASE_NAMESPACE), label(labels::RELEASE_NAME)) {
+            (Some(namespace), Some(name)) => format!("Release {namespace}/{name}"),
+            _ => "another object of Kantor".to_owned(),
+        });
+    }
+    if recorded || label(owner.label) == Some(&owner.uid) { Holder::Own } else { Holder::Nobody }
+}
+
+/// What is to be done about an object that shall be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is as it shall be.
+    Nothing,
+    /// Make it; if it exists all the same, look at it first.
+    Create,
+    /// Apply it to the object with this UID.
+    Update {
+        /// UID of the object.
+        uid: Option<String>,
+        /// The field that somebody else changed, if the object had been as it should be.
+        drift: Option<String>,
+    },
+    /// It is being deleted: make it anew when it has gone.
+    AwaitEnd,
+    /// It belongs to somebody else: leave it alone.
+    Refuse(String),
+}
+
+/// What is to be done about `wanted`, given what is there. `recorded` is the UID that was noted for it; `settled` tells
+/// whether the server is known to keep the object in this form, whatever is sent.
+pub fn step(
+    owner: &Owner,
+    wanted: &Wanted,
+    live: Option<&DynamicObject>,
+    recorded: Option<&str>,
+    settled: impl FnOnce(&DynamicObject) -> bool,
+) -> Step {
+    let Some(live) = live else { return Step::Create };
+    let known = recorded.is_some() && recorded == live.metadata.uid.as_deref();
+    let stranger = match holder(owner, live.labels(), known) {
+        Holder::Own => None,
+        Holder::Nobody => Some("belongs to nobody that Kantor knows".to_owned()),
+        Holder::Other(other) => Some(format!("belongs to {other}")),
+    };
+    if let Some(whose) = stranger.filter(|_| !owner.adopt) {
+        return Step::Refuse(format!(
+            "{} exists and {whose}; give this one another name, remove the other, or take it over with the annotation {}: \"true\"",
+            shown(&wanted.item()),
+            annotations::ADOPT
+        ));
+    }
+    if live.metadata.deletion_timestamp.is_some() {
+        return Step::AwaitEnd;
+    }
+    let uid = live.metadata.uid.clone();
+    let same_intent = live.annotations().get(annotations::INTENT_HASH) == Some(&wanted.hash);
+    match drift(live, wanted) {
+        None if same_intent => Step::Nothing,
+        Some(_) if same_intent && settled(live) => Step::Nothing,
+        drift => Step::Update { uid, drift: drift.filter(|_| same_intent) },
+    }
+}
+
+/// The first field in which the live object is not as it shall be.
+pub fn drift(live: &DynamicObject, wanted: &Wanted) -> Option<String> {
+    covers::first_difference(&serde_json::to_value(live).unwrap_or_default(), &wanted.intent)
+}
+
+/// A number that changes with what the live object has where the wanted one sets something.
+pub fn projection(live: &DynamicObject, wanted: &Wanted) -> u64 {
+    covers::projection_digest(&serde_json::to_value(live).unwrap_or_default(), &wanted.intent)
+}
+
+/// What is to be done about an object that shall no longer be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Delete the object with this UID.
+    Delete(Option<String>),
+    /// It is on its way: wait.
+    AwaitEnd {
+        /// What keeps it, if anything does.
+        finalizers: Vec<String>,
+    },
+    /// It is not ours, or no longer.
+    Leave,
+}
+
+/// What is to be done about an object that is there and shall not be.
+pub fn removal(owner: &Owner, live: &ObjectView<'_>, recorded: Option<&str>) -> Removal {
+    let known = recorded.is_some() && recorded == live.uid;
+    match holder(owner, live.labels, known) {
+        Holder::Own if live.deleting => Removal::AwaitEnd { finalizers: live.finalizers.to_vec() },
+        Holder::Own => Removal::Delete(live.uid.map(ToOwned::to_owned)),
+        Holder::Nobody | Holder::Other(_) => Removal::Leave,
+    }
+}
+
+/// What a deletion looks at.
+#[derive(Debug)]
+pub struct ObjectView<'a> {
+    /// Labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// UID.
+    pub uid: Option<&'a str>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Finalizers.
+    pub finalizers: &'a [String],
+}
+
+impl<'a> ObjectView<'a> {
+    /// The view of an object.
+    pub fn of<K: kube::Resource>(object: &'a K) -> Self {
+        let meta = object.meta();
+        Self {
+            labels: object.labels(),
+            uid: meta.uid.as_deref(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizers: object.finalizers(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

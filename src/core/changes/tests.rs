@@ -1,0 +1,154 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+
+fn owner() -> Owner {
+    Owner { uid: "me".into(), label: labels::RELEASE_UID, adopt: false, replace: false }
+}
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+fn wanted() -> Wanted {
+    Wanted::new(object(json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"namespace": "app", "name": "settings", "labels": {labels::RELEASE_UID: "me"}},
+        "data": {"colour": "blue"},
+    })))
+}
+
+/// The object as the server has it after it was applied.
+fn live() -> DynamicObject {
+    let wanted = wanted();
+    let mut live = wanted.object.clone();
+    live.metadata.uid = Some("uid".into());
+    live.annotations_mut().insert(annotations::INTENT_HASH.into(), wanted.hash);
+    live
+}
+
+fn with_label(mut live: DynamicObject, key: &str, value: Option<&str>) -> DynamicObject {
+    match value {
+        Some(value) => live.labels_mut().insert(key.into(), value.into()),
+        None => live.labels_mut().remove(key),
+    };
+    live
+}
+
+fn decide(live: Option<&DynamicObject>, recorded: Option<&str>) -> Step {
+    step(&owner(), &wanted(), live, recorded, |_| false)
+}
+
+#[test]
+fn what_is_as_it_shall_be_is_left_alone() {
+    assert_eq!(decide(Some(&live()), None), Step::Nothing);
+}
+
+#[test]
+fn what_is_not_there_is_made() {
+    assert_eq!(decide(None, Some("uid")), Step::Create);
+}
+
+#[test]
+fn a_foreign_change_is_drift_and_names_the_field() {
+    let mut live = live();
+    live.data["data"]["colour"] = json!("red");
+    let expected = Step::Update { uid: Some("uid".into()), drift: Some("data.colour".into()) };
+    assert_eq!(decide(Some(&live), None), expected);
+}
+
+#[test]
+fn another_intent_is_applied_even_where_nothing_differs() {
+    // A field that is no longer wanted: the live object has it still.
+    let mut live = live();
+    live.annotations_mut().insert(annotations::INTENT_HASH.into(), "other".into());
+    assert_eq!(decide(Some(&live), None), Step::Update { uid: Some("uid".into()), drift: None });
+}
+
+#[test]
+fn what_the_server_keeps_otherwise_is_not_applied_again_and_again() {
+    let mut live = live();
+    live.data["data"]["colour"] = json!("BLUE");
+    assert_eq!(step(&owner(), &wanted(), Some(&live), None, |_| true), Step::Nothing);
+    // A new intent is sent all the same.
+    live.annotations_mut().insert(annotations::INTENT_HASH.into(), "other".into());
+    assert!(matches!(step(&owner(), &wanted(), Some(&live), None, |_| true), Step::Update { .. }));
+}
+
+#[rstest]
+#[case::of_another_release(Some("other"), None, "Release acme/shop")]
+#[case::of_nobody(None, None, "nobody")]
+#[case::of_another_release_by_now(Some("other"), Some("uid"), "Release acme/shop")]
+fn strangers_are_refused_by_name(
+    #[case] label: Option<&str>,
+    #[case] recorded: Option<&str>,
+    #[case] whose: &str,
+) {
+    let mut live = with_label(live(), labels::RELEASE_UID, label);
+    live.labels_mut().insert(labels::RELEASE_NAMESPACE.into(), "acme".into());
+    live.labels_mut().insert(labels::RELEASE_NAME.into(), "shop".into());
+    let Step::Refuse(message) = decide(Some(&live), recorded) else { panic!("not refused") };
+    assert!(message.contains("ConfigMap app/settings") && message.contains(whose), "{message}");
+    assert!(message.contains("openchoreo.dev/adopt"), "{message}");
+    // Unless it shall be taken over.
+    let adopting = Owner { adopt: true, ..owner() };
+    assert!(matches!(step(&adopting, &wanted(), Some(&live), recorded, |_| false), Step::Update { .. }));
+}
+
+#[test]
+fn an_object_of_a_deployment_is_not_a_releases() {
+    let live = with_label(live(), labels::OWNER_UID, Some("deployment"));
+    assert!(matches!(decide(Some(&live), None), Step::Refuse(_)));
+}
+
+#[test]
+fn labels_that_somebody_removed_are_put_back_on_the_object_that_was_recorded() {
+    let live = with_label(live(), labels::RELEASE_UID, None);
+    assert!(matches!(decide(Some(&live), Some("uid")), Step::Update { .. }));
+    assert!(matches!(decide(Some(&live), Some("an earlier one")), Step::Refuse(_)));
+}
+
+#[test]
+fn what_is_being_deleted_is_awaited() {
+    let mut live = live();
+    live.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert_eq!(decide(Some(&live), None), Step::AwaitEnd);
+}
+
+#[rstest]
+#[case::ours(Some("me"), None, Removal::Delete(Some("uid".into())))]
+#[case::made_anew_before_it_was_recorded(Some("me"), Some("older"), Removal::Delete(Some("uid".into())))]
+#[case::stripped_of_its_labels(None, Some("uid"), Removal::Delete(Some("uid".into())))]
+#[case::somebody_elses(Some("other"), Some("uid"), Removal::Leave)]
+#[case::nobodys(None, None, Removal::Leave)]
+#[case::another_of_that_name(None, Some("older"), Removal::Leave)]
+fn only_what_is_the_owners_is_deleted(
+    #[case] label: Option<&str>,
+    #[case] recorded: Option<&str>,
+    #[case] expected: Removal,
+) {
+    let live = with_label(live(), labels::RELEASE_UID, label);
+    assert_eq!(removal(&owner(), &ObjectView::of(&live), recorded), expected);
+}
+
+#[test]
+fn stages_put_what_others_need_first_and_traffic_last() {
+    let order = [
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("", "Namespace"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("", "ConfigMap"),
+        ("", "Service"),
+        ("apps", "Deployment"),
+        ("gateway.envoyproxy.io", "SecurityPolicy"),
+        ("gateway.networking.k8s.io", "HTTPRoute"),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ];
+    let stages: Vec<u8> = order.iter().map(|(group, kind)| stage(group, kind)).collect();
+    assert!(stages.is_sorted_by(|a, b| a < b), "{stages:?}");
+    assert!(stages.iter().all(|stage| *stage < STAGES));
+    assert_eq!(stage("", "ServiceAccount"), stage("rbac.authorization.k8s.io", "Role"));
+    assert_eq!(stage("example.com", "Widget"), stage("batch", "Job"));
+}

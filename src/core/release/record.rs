@@ -1,0 +1,186 @@
+//! What is recorded of a Release before anything is written for it, and what of it has to be removed.
+
+use std::collections::{HashMap, HashSet};
+
+use kantor_api::{
+    common::{InventoryItem, PlaneRecord},
+    release::{ReleaseStatus, RemovingObjects, ResourceStatus},
+};
+
+use super::Rendered;
+use crate::core::{
+    changes::{ObjectKey, object_key},
+    health::Health,
+};
+
+/// What is recorded of a Release: where its objects are, which they are, and what is to be removed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// The plane.
+    pub data_plane: Option<PlaneRecord>,
+    /// The objects that shall be there.
+    pub resources: Vec<ResourceStatus>,
+    /// The namespaces that are made for them.
+    pub namespaces: Vec<String>,
+    /// What is to be removed, per plane.
+    pub removing: Vec<RemovingObjects>,
+}
+
+impl Recorded {
+    /// What a status says.
+    pub fn of(status: &ReleaseStatus) -> Self {
+        Self {
+            data_plane: status.data_plane.clone(),
+            resources: status.resources.clone(),
+            namespaces: status.namespaces.clone(),
+            removing: status.removing.clone(),
+        }
+    }
+
+    /// Everything that may be anywhere, per plane: what has to go with the Release.
+    pub fn everything(&self) -> Vec<RemovingObjects> {
+        let mut all = self.removing.clone();
+        if let Some(plane) = &self.data_plane {
+            let place = removing_from(&mut all, plane);
+            add_objects(place, self.resources.iter().map(item_of));
+            self.namespaces.iter().for_each(|name| add_namespace(place, name));
+        }
+        all.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
+        all
+    }
+}
+
+/// Whether both are the same cluster: by its identity, if it is known.
+pub fn is_on(a: &PlaneRecord, b: &PlaneRecord) -> bool {
+    match (&a.cluster_uid, &b.cluster_uid) {
+        (Some(a), Some(b)) => a == b,
+        _ => (&a.namespace, &a.name) == (&b.namespace, &b.name),
+    }
+}
+
+/// What is to be recorded of a Release whose objects shall be on `plane`: what was recorded and is no longer wanted is
+/// to be removed.
+pub fn record(
+    before: &ReleaseStatus,
+    plane: &PlaneRecord,
+    rendered: &[Rendered],
+    namespaces: impl IntoIterator<Item = String>,
+) -> Recorded {
+    let namespaces: Vec<String> = namespaces.into_iter().collect();
+    let stays = before.data_plane.as_ref().is_some_and(|before| is_on(before, plane));
+    let wanted: Vec<InventoryItem> = rendered.iter().map(Rendered::item).collect();
+    let keys: HashSet<ObjectKey> = wanted.iter().map(object_key).collect();
+    let is_wanted = |item: &InventoryItem| keys.contains(&object_key(item));
+
+    let mut removing = before.removing.clone();
+    // What is wanted again was made before: it is known by its UID.
+    let mut known: HashMap<ObjectKey, ResourceStatus> = HashMap::new();
+    for place in removing.iter_mut().filter(|place| is_on(&place.data_plane, plane)) {
+        let (again, gone): (Vec<_>, Vec<_>) = place.objects.drain(..).partition(&is_wanted);
+        known.extend(again.into_iter().map(|item| (object_key(&item), entry_of(String::new(), item))));
+        place.objects = gone;
+        place.namespaces.retain(|name| !namespaces.contains(name));
+    }
+    if let Some(old) = &before.data_plane {
+        let mut leaving = vec![];
+        for resource in &before.resources {
+            let item = item_of(resource);
+            if stays && is_wanted(&item) {
+                known.insert(object_key(&item), resource.clone());
+            } else {
+                leaving.push(item);
+            }
+        }
+        let old_place = removing_from(&mut removing, old);
+        add_objects(old_place, leaving);
+        for name in before.namespaces.iter().filter(|name| !stays || !namespaces.contains(*name)) {
+            add_namespace(old_place, name);
+        }
+    }
+    removing.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
+
+    let resources =
+        rendered.iter().zip(wanted).map(|(rendered, item)| match known.remove(&object_key(&item)) {
+            Some(found) => ResourceStatus { id: rendered.id.clone(), version: item.version, ..found },
+            None => entry_of(rendered.id.clone(), item),
+        });
+    Recorded { data_plane: Some(plane.clone()), resources: resources.collect(), namespaces, removing }
+}
+
+/// Whether `after` names anything that may be made and that `before` does not: then it has to be written first.
+pub fn adds_to(before: &ReleaseStatus, after: &Recorded) -> bool {
+    let Some(plane) = after.data_plane.as_ref() else { return false };
+    let known = Recorded::of(before).everything();
+    let here: Vec<&RemovingObjects> = known.iter().filter(|place| is_on(&place.data_plane, plane)).collect();
+    let objects: HashSet<ObjectKey> = here.iter().flat_map(|place| &place.objects).map(object_key).collect();
+    let namespace_known = |name: &String| here.iter().any(|place| place.namespaces.contains(name));
+    before.data_plane.as_ref().is_none_or(|before| !is_on(before, plane))
+        || after.resources.iter().any(|resource| !objects.contains(&object_key(&item_of(resource))))
+        || after.namespaces.iter().any(|name| !namespace_known(name))
+}
+
+/// Whether a Release with this status has, or may have, objects in a namespace of a plane.
+pub fn uses_namespace(status: &ReleaseStatus, plane: &PlaneRecord, namespace: &str) -> bool {
+    let recorded = Recorded::of(status);
+    let everything = recorded.everything();
+    everything.iter().filter(|place| is_on(&place.data_plane, plane)).any(|place| {
+        place.namespaces.iter().any(|name| name == namespace)
+            || place.objects.iter().any(|item| item.namespace == namespace)
+    })
+}
+
+fn removing_from<'a>(removing: &'a mut Vec<RemovingObjects>, plane: &PlaneRecord) -> &'a mut RemovingObjects {
+    let at = removing.iter().position(|place| is_on(&place.data_plane, plane)).unwrap_or_else(|| {
+        removing.push(RemovingObjects { data_plane: plane.clone(), ..RemovingObjects::default() });
+        removing.len() - 1
+    });
+    &mut removing[at]
+}
+
+fn add_objects(place: &mut RemovingObjects, items: impl IntoIterator<Item = InventoryItem>) {
+    let mut at: HashMap<ObjectKey, usize> =
+        place.objects.iter().enumerate().map(|(i, item)| (object_key(item), i)).collect();
+    for item in items {
+        let i = *at.entry(object_key(&item)).or_insert(place.objects.len());
+        match place.objects.get_mut(i) {
+            Some(known) => known.uid = item.uid.or_else(|| known.uid.take()),
+            None => place.objects.push(item),
+        }
+    }
+}
+
+fn add_namespace(place: &mut RemovingObjects, name: &String) {
+    if !place.namespaces.contains(name) {
+        place.namespaces.push(name.clone());
+    }
+}
+
+/// The object that an entry of a status is about.
+pub fn item_of(resource: &ResourceStatus) -> InventoryItem {
+    InventoryItem {
+        group: resource.group.clone().unwrap_or_default(),
+        version: resource.version.clone(),
+        kind: resource.kind.clone(),
+        namespace: resource.namespace.clone().unwrap_or_default(),
+        name: resource.name.clone(),
+        uid: resource.uid.clone(),
+    }
+}
+
+/// An entry for an object of which nothing is known yet.
+fn entry_of(id: String, item: InventoryItem) -> ResourceStatus {
+    ResourceStatus {
+        id,
+        group: Some(item.group).filter(|group| !group.is_empty()),
+        version: item.version,
+        kind: item.kind,
+        name: item.name,
+        namespace: Some(item.namespace).filter(|namespace| !namespace.is_empty()),
+        uid: item.uid,
+        health_status: Some(Health::Unknown.as_str().to_owned()),
+        ..ResourceStatus::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! From the spec of a Release to the objects that shall be on its plane.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kantor_api::{
+    Release, annotations,
+    common::InventoryItem,
+    labels::{self, MANAGED_BY_RELEASE_CONTROLLER},
+    names,
+    release::ReleaseResource,
+};
+use kube::{ResourceExt, api::DynamicObject};
+use serde_json::Value;
+
+use crate::core::changes::{self, Wanted, shown};
+
+/// One object of a Release as it shall be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// Its name within the Release.
+    pub id: String,
+    /// The object.
+    pub wanted: Wanted,
+}
+
+impl Rendered {
+    /// What identifies it on the plane.
+    pub fn item(&self) -> InventoryItem {
+        self.wanted.item()
+    }
+
+    /// The same for a kind without a namespace, which manifests like to write all the same.
+    #[must_use]
+    pub fn without_namespace(mut self) -> Self {
+        if self.wanted.object.metadata.namespace.take().is_some() {
+            let autoscaled = self.wanted.autoscaled;
+            self.wanted = Wanted { autoscaled, ..Wanted::new(self.wanted.object) };
+        }
+        self
+    }
+}
+
+/// What is wrong with a resource of a Release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Its name within the Release.
+    pub id: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// The objects of a Release, or everything that is wrong with them: never a part of them, since what is missing would
+/// be taken for no longer wanted.
+pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
+    let (mut rendered, mut problems) = (vec![], vec![]);
+    let mut taken: HashMap<InventoryItem, &str> = HashMap::new();
+    for resource in &release.spec.resources {
+        match object(release, resource) {
+            Ok(object) => {
+                let id = resource.id.clone();
+                let wanted = Wanted { object, intent: Value::Null, hash: String::new(), autoscaled: false };
+                let key = InventoryItem { version: String::new(), ..wanted.item() };
+                match taken.entry(key) {
+                    Entry::Vacant(free) => {
+                        free.insert(&resource.id);
+                        rendered.push(Rendered { id, wanted });
+                    }
+                    Entry::Occupied(first) => {
+                        let first = first.get();
+                        let message = format!("{} is also the object of id {first}", shown(&wanted.item()));
+                        problems.push(Problem { id, message });
+                    }
+                }
+            }
+            Err(message) => problems.push(Problem { id: resource.id.clone(), message }),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    leave_replicas_to_autoscalers(&mut rendered);
+    for Rendered { wanted, .. } in &mut rendered {
+        *wanted = Wanted { autoscaled: wanted.autoscaled, ..Wanted::new(wanted.object.clone()) };
+    }
+    Ok(rendered)
+}
+
+/// One object with what Kantor adds and without what only servers set.
+fn object(release: &Release, resource: &ReleaseResource) -> Result<DynamicObject, String> {
+    let text =
+        |path: &str| resource.object.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
+    for (path, field) in
+        [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")]
+    {
+        if text(path).is_none() {
+            return Err(format!("the object has no {field}; write it"));
+        }
+    }
+    if text("/apiVersion") == Some("v1") && text("/kind") == Some("List") {
+        return Err("the object is a List; write each of its items as a resource of its own".to_owned());
+    }
+    // The parser's text may quote values of the object, which may be secret.
+    let mut object: DynamicObject = serde_json::from_value(resource.object.clone())
+        .map_err(|_| "metadata does not have the form that Kubernetes gives it; correct it".to_owned())?;
+    let written = std::mem::take(&mut object.metadata);
+    object.metadata = ObjectMeta {
+        name: written.name,
+        namespace: written.namespace.filter(|namespace| !namespace.is_empty()),
+        labels: written.labels,
+        annotations: written.annotations,
+        owner_references: written.owner_references,
+        finalizers: written.finalizers,
+        ..ObjectMeta::default()
+    };
+    if let Some(data) = object.data.as_object_mut() {
+        data.remove("status");
+    }
+    decode_string_data(&mut object)?;
+    mark(&mut object, release, &resource.id);
+    Ok(object)
+}
+
+/// `stringData` of Secrets is written and never read: as `data` it can be compared.
+fn decode_string_data(object: &mut DynamicObject) -> Result<(), String> {
+    let is_secret = object.types.as_ref().is_some_and(|t| t.api_version == "v1" && t.kind == "Secret");
+    let Some(fields) = object.data.as_object_mut().filter(|_| is_secret) else { return Ok(()) };
+    let Some(plain) = fields.remove("stringData") else { return Ok(()) };
+    // Null is what YAML makes of a field with nothing in it, and to Kubernetes it is as good as none.
+    let plain: Option<BTreeMap<String, String>> = serde_json::from_value(plain)
+        .map_err(|_| "stringData must hold texts under names; quote numbers".to_owned())?;
+    let Some(plain) = plain else { return Ok(()) };
+    let data = fields.entry("data").or_insert(Value::Null);
+    if data.is_null() {
+        *data = Value::Object(serde_json::Map::new());
+    }
+    let Some(data) = data.as_object_mut() else { return Err("data must hold values under names".to_owned()) };
+    let encoded = plain.into_iter().map(|(k, v)| (k, Value::from(BASE64_STANDARD.encode(v))));
+    data.extend(encoded);
+    Ok(())
+}
+
+/// Says whose the object is.
+fn mark(object: &mut DynamicObject, release: &Release, id: &str) {
+    let (name, namespace) = (release.name_any(), release.namespace().unwrap_or_default());
+    let own = [
+        (labels::MANAGED_BY, MANAGED_BY_RELEASE_CONTROLLER.to_owned()),
+        (labels::RELEASE_RESOURCE_ID, label_value(id)),
+        (labels::RELEASE_UID, release.uid().unwrap_or_default()),
+        (labels::RELEASE_NAME, label_value(&name)),
+        (labels::RELEASE_NAMESPACE, label_value(&namespace)),
+    ];
+    object.labels_mut().extend(own.map(|(key, value)| (key.to_owned(), value)));
+    // These are Kantor's: nobody brings one along.
+    object.labels_mut().remove(labels::OWNER_UID);
+    object.annotations_mut().remove(annotations::INTENT_HASH);
+    object.annotations_mut().remove(annotations::RELEASE_RESOURCE_ID);
+    if label_value(id) != id {
+        object.annotations_mut().insert(annotations::RELEASE_RESOURCE_ID.to_owned(), id.to_owned());
+    }
+}
+
+/// A text as the value of a label: itself where that is allowed, else what fits of it, and a hash that tells it apart.
+pub fn label_value(text: &str) -> String {
+    const LONGEST: usize = 63;
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = text.len() <= LONGEST
+        && text.chars().all(inner)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric());
+    if fits || text.is_empty() {
+        return text.to_owned();
+    }
+    let hash = names::short_hash(text);
+    let cleaned: String =
+        text.chars().map(|c| if inner(c) { c } else { '-' }).take(LONGEST - hash.len() - 1).collect();
+    let cleaned = cleaned.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    if cleaned.is_empty() { hash } else { format!("{cleaned}-{hash}") }
+}
+
+/// Workloads that an autoscaler of the same Release targets do not set their replicas: the two would fight.
+fn leave_replicas_to_autoscalers(rendered: &mut [Rendered]) {
+    let targets: BTreeSet<(String, String, String)> =
+        rendered.iter().filter_map(|rendered| scale_target(&rendered.wanted.object)).collect();
+    for Rendered { wanted, .. } in rendered {
+        let item = wanted.item();
+        if targets.contains(&(item.namespace, item.kind, item.name))
+            && let Some(spec) = wanted.object.data.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.remove("replicas");
+            wanted.autoscaled = true;
+        }
+    }
+}
+
+/// Namespace, kind and name of the workload that an autoscaler targets.
+fn scale_target(object: &DynamicObject) -> Option<(String, String, String)> {
+    let (group, _, kind) = changes::identity(object);
+    let default_kind = match (group.as_str(), kind.as_str()) {
+        ("autoscaling", "HorizontalPodAutoscaler") => None,
+        ("keda.sh", "ScaledObject") => Some("Deployment"),
+        _ => return None,
+    };
+    let target = object.data.pointer("/spec/scaleTargetRef")?;
+    let kind = target["kind"].as_str().or(default_kind)?;
+    Some((object.namespace()?, kind.to_owned(), target["name"].as_str()?.to_owned()))
+}
+
+/// The namespaces that the objects are in and that are not objects of the Release themselves.
+pub fn namespaces(rendered: &[Rendered]) -> BTreeSet<String> {
+    let own: BTreeSet<String> = rendered
+        .iter()
+        .map(Rendered::item)
+        .filter(|item| item.group.is_empty() && item.kind == "Namespace")
+        .map(|item| item.name)
+        .collect();
+    let used = rendered.iter().filter_map(|rendered| rendered.wanted.object.namespace());
+    used.filter(|namespace| !own.contains(namespace)).collect()
+}
+
+/// A namespace that is made for the objects of a Release.
+pub fn targeted_namespace(release: &Release, name: &str) -> Namespace {
+    let release_namespace = release.namespace().unwrap_or_default();
+    let labels = [
+        (labels::CREATED_BY, MANAGED_BY_RELEASE_CONTROLLER.to_owned()),
+        (labels::RELEASE_NAME, label_value(&release.name_any())),
+        (labels::RELEASE_NAMESPACE, label_value(&release_namespace)),
+        (labels::RELEASE_UID, release.uid().unwrap_or_default()),
+        (labels::ENVIRONMENT, label_value(&release.spec.environment_name)),
+        (labels::PROJECT, label_value(&release.spec.owner.project_name)),
+        (labels::plane::ORGANIZATION_NAME, label_value(&release_namespace)),
+    ];
+    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    Namespace { metadata, ..Namespace::default() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Which namespaces Releases may write to, and make.
+
+use std::collections::BTreeMap;
+
+use kantor_api::{
+    data_plane::ReleasePolicy,
+    labels::{self, plane},
+    names::NameKind,
+};
+
+use super::{Asked, Sight, Tenant, own_namespace, patterns::glob_for, shown};
+
+/// Namespaces of Kubernetes itself.
+const KUBERNETES: &str = "kube-";
+
+/// How names begin that Kantor gives to namespaces. Whoever took one before it is needed would own what is put there.
+const GIVEN_OUT: [&str; 2] = ["dp-", "openchoreo"];
+
+/// Whose a namespace is, by its labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// They do not say.
+    Unsaid,
+    /// The organization that asks.
+    Tenant,
+    /// Another organization.
+    Other,
+    /// The control plane: it is an organization's own namespace, and holds credentials.
+    ControlPlane,
+}
+
+impl Owner {
+    fn told_by(labels: &BTreeMap<String, String>, organization: &str) -> Self {
+        let said = |key: &str| labels.get(key).map(String::as_str);
+        if said(labels::MANAGED_BY) == Some(labels::MANAGED_BY_CONTROL_PLANE) {
+            return Self::ControlPlane;
+        }
+        let mut named =
+            [plane::ORGANIZATION_NAME, labels::ORGANIZATION].into_iter().filter_map(said).peekable();
+        if named.peek().is_none() {
+            Self::Unsaid
+        } else if named.all(|name| name == organization) {
+            Self::Tenant
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Says why the namespace that the object is in, or that it is, may not be written to.
+pub(super) fn judge(
+    tenant: &Tenant<'_>,
+    policy: &ReleasePolicy,
+    asked: &Asked<'_>,
+    namespaces: &Sight<'_>,
+) -> Result<(), String> {
+    let name = if asked.is_namespace() {
+        asked.name
+    } else if asked.namespaced {
+        asked.namespace
+    } else {
+        return Ok(());
+    };
+    possible(name)?;
+    let live = namespaces(name);
+    let seen = live.as_ref().map(|labels| Owner::told_by(labels, tenant.organization));
+    let written = asked.is_namespace().then(|| Owner::told_by(asked.labels, tenant.organization));
+    not_of_others(name, seen, written)?;
+
+    if name == own_namespace(tenant) {
+        return Ok(());
+    }
+    // Also for objects that are no Namespaces: their namespace may be made for them.
+    if seen.is_none()
+        && let Some(prefix) = GIVEN_OUT.iter().find(|prefix| name.starts_with(**prefix))
+    {
+        return Err(format!(
+            "the namespace {name} does not exist, and names that begin with {prefix} are kept for those that Kantor \
+             makes; use another name, or have the platform team make it"
+        ));
+    }
+    // Everyone's: a label that somebody put on it does not make it anyone's.
+    let ownable = name != "default";
+    // The manifest counts only until there is a namespace: it could claim any that exists.
+    let of_tenant = ownable && seen.or(written) == Some(Owner::Tenant);
+    let is_opened = |entry: &String| glob_for(entry, tenant.organization, name);
+    if of_tenant || policy.namespaces.iter().any(is_opened) {
+        return Ok(());
+    }
+    let organization = shown(tenant.organization);
+    let label = format!("{}: {organization}", plane::ORGANIZATION_NAME);
+    let label_it = match (ownable, seen, written) {
+        (false, ..) => String::new(),
+        (true, None, Some(_)) => format!("write the label {label} on it, or "),
+        (true, ..) => format!("have the platform team label it {label}, or "),
+    };
+    Err(format!(
+        "the namespace {name} does not belong to the organization {organization}; {label_it}have it added to the data \
+         plane's releasePolicy.namespaces"
+    ))
+}
+
+/// Refuses what no policy can allow by its name.
+fn possible(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("has no namespace; write metadata.namespace".to_owned());
+    }
+    if !NameKind::Namespace.accepts(name) {
+        return Err(format!("no namespace can have the name {}; change it", shown(name)));
+    }
+    if name.starts_with(KUBERNETES) {
+        return Err(format!(
+            "the namespace {name} belongs to Kubernetes: no policy opens {KUBERNETES}*; use another namespace"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses what is somebody else's, whatever its name is and whatever a policy says: generated names can collide, and
+/// wildcards cover more than was thought of. Who the other is, is not the tenant's to know.
+fn not_of_others(name: &str, seen: Option<Owner>, written: Option<Owner>) -> Result<(), String> {
+    match (seen, written) {
+        (Some(Owner::ControlPlane), _) => Err(format!(
+            "the namespace {name} belongs to the control plane, which keeps credentials there; use another namespace"
+        )),
+        (Some(Owner::Other), _) => {
+            Err(format!("the namespace {name} belongs to another organization; use another namespace"))
+        }
+        (_, Some(Owner::ControlPlane)) => {
+            Err(format!("the label {} is the control plane's to write; leave it out", labels::MANAGED_BY))
+        }
+        (_, Some(Owner::Other)) => Err(format!(
+            "its labels {} and {} may only name the Release's own organization; change them or leave them out",
+            plane::ORGANIZATION_NAME,
+            labels::ORGANIZATION
+        )),
+        _ => Ok(()),
+    }
+}
