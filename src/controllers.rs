@@ -7,6 +7,7 @@ mod environment;
 mod hierarchy;
 mod member;
 mod organization;
+mod release;
 mod remote;
 mod retry;
 mod run;
@@ -16,9 +17,9 @@ use std::sync::Arc;
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::book::PlaneBook;
+pub use self::{book::PlaneBook, release::Interest};
 use crate::{
-    apply::Writer,
+    apply::{Engine, Writer},
     metrics::Metrics,
     planes::{AddressPolicy, Planes},
     world::{Wakes, World},
@@ -38,6 +39,10 @@ pub struct Context {
     pub addresses: AddressPolicy,
     /// What was last read of the data planes' Secrets.
     pub book: PlaneBook,
+    /// Keeps objects on data planes.
+    pub engine: Engine,
+    /// What is kept between reconciles of Releases.
+    pub releases: Interest,
     /// Tells users what happened.
     pub events: Recorder,
     /// Counts.
@@ -67,4 +72,5 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     start!("component", components, member::reconcile);
     start!("deployment-track", deployment_tracks, member::reconcile);
     start!("deployable-artifact", deployable_artifacts, member::reconcile);
+    start!("release", releases, release::reconcile);
 }

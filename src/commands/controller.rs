@@ -19,8 +19,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{
     VERSION,
-    apply::Writer,
-    controllers::{self, Context, PlaneBook},
+    apply::{Engine, Writer},
+    controllers::{self, Context, Interest, PlaneBook},
     metrics::Metrics,
     planes::{AddressPolicy, PlaneOptions, Planes},
     server::{self, Health},
@@ -191,6 +191,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         planes,
         addresses,
         book: PlaneBook::default(),
+        engine: Engine::default(),
+        releases: Interest::default(),
         writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
         events: Recorder::new(client, reporter),
         metrics,

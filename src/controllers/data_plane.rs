@@ -23,7 +23,7 @@ use crate::{
     apply::WriteError,
     core::lifecycle::{self, Profile, Standing},
     planes::{
-        Access, DisconnectReason, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
+        Access, DisconnectReason, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
         kubeconfig_key, parse_inline, parse_kubeconfig, secret_names,
     },
 };
@@ -179,8 +179,32 @@ fn standing_of(state: Option<&PlaneState>) -> Standing {
     }
 }
 
+/// Whether a plane can be used now.
+pub(super) enum Reach {
+    /// It can.
+    Connected(Arc<Plane>),
+    /// It cannot, and why.
+    Unreachable(String),
+    /// The first attempt to connect has not ended: what was said last may still hold.
+    NotYet,
+}
+
+/// Whether the plane can be used now.
+pub(super) fn reach(key: &PlaneKey, context: &Context) -> Reach {
+    match (context.planes.state(key), context.book.refusal(key)) {
+        (Some(PlaneState::Connected { .. }), _) => {
+            context.planes.get(key).map_or(Reach::NotYet, Reach::Connected)
+        }
+        (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
+            Reach::Unreachable(with_last_contact(&message, last_contact))
+        }
+        (None, Some(refusal)) => Reach::Unreachable(refusal.to_string()),
+        (None | Some(PlaneState::Connecting), _) => Reach::NotYet,
+    }
+}
+
 /// Why a plane is not connected, and when it last was.
-pub(super) fn with_last_contact(message: &str, last_contact: Option<jiff::Timestamp>) -> String {
+fn with_last_contact(message: &str, last_contact: Option<jiff::Timestamp>) -> String {
     let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
     format!("{message}{seen}")
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Context,
-    data_plane::with_last_contact,
+    data_plane::{self, Reach},
     member::{self, Cleanup, Member},
     remote::namespaces_on,
 };
@@ -23,7 +23,7 @@ use crate::{
         lifecycle::{self, Profile, Standing},
         namespaces::{self, PlaneNamespace, RemovalStep},
     },
-    planes::{PlaneKey, PlaneState},
+    planes::PlaneKey,
 };
 
 impl Member for Environment {
@@ -35,22 +35,17 @@ impl Member for Environment {
             Err(error) => return Some(Standing::unresolved(&error)),
         };
         let key = PlaneKey { namespace: id.namespace, name: id.name };
-        let unreachable = |why: String| Standing::Unknown {
-            reason: reasons::DATA_PLANE_UNREACHABLE,
-            message: format!("data plane {}: {why}", key.name),
-        };
-        Some(match (context.planes.state(&key), context.book.refusal(&key)) {
-            (Some(PlaneState::Connected { .. }), _) => Standing::Ready {
+        Some(match data_plane::reach(&key, context) {
+            Reach::Connected(_) => Standing::Ready {
                 reason: Self::PROFILE.ready,
                 message: format!("data plane {} is connected", key.name),
             },
-            (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
-                unreachable(with_last_contact(&message, last_contact))
-            }
-            (None, Some(refusal)) => unreachable(refusal.to_string()),
-            // After a restart the first attempt tells whether what was said last still holds.
-            (None | Some(PlaneState::Connecting), _) if member::is_spoken_for(self) => return None,
-            (None | Some(PlaneState::Connecting), _) => Standing::Progressing {
+            Reach::Unreachable(why) => Standing::Unknown {
+                reason: reasons::DATA_PLANE_UNREACHABLE,
+                message: format!("data plane {}: {why}", key.name),
+            },
+            Reach::NotYet if member::is_spoken_for(self) => return None,
+            Reach::NotYet => Standing::Progressing {
                 reason: reasons::DATA_PLANE_CONNECTING,
                 message: format!("data plane {} is not connected yet", key.name),
             },
@@ -104,7 +99,8 @@ impl Member for Project {
     }
 }
 
-fn record_of(plane: &DataPlane) -> PlaneRecord {
+/// What is recorded of a data plane.
+pub(super) fn record_of(plane: &DataPlane) -> PlaneRecord {
     PlaneRecord {
         namespace: plane.namespace().unwrap_or_default(),
         name: plane.name_any(),
@@ -112,7 +108,8 @@ fn record_of(plane: &DataPlane) -> PlaneRecord {
     }
 }
 
-fn key_of(plane: &PlaneRecord) -> PlaneKey {
+/// The key of a recorded data plane.
+pub(super) fn key_of(plane: &PlaneRecord) -> PlaneKey {
     PlaneKey { namespace: plane.namespace.clone(), name: plane.name.clone() }
 }
 
@@ -145,7 +142,7 @@ where
                 RemovalStep::AwaitEnd => waiting.push(shown),
                 RemovalStep::Delete { uid } => {
                     if let Ok(plane) = context.planes.get(&key_of(&record.data_plane)) {
-                        let writer = Writer::new(plane.calls(), plane.deadline);
+                        let writer = Writer::new(plane.calls(), plane.deadline).with_slots(plane.slots());
                         writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
                     }
                     waiting.push(shown);

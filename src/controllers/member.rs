@@ -107,7 +107,7 @@ pub(super) async fn reconcile<K: Member>(
 }
 
 /// Whether something has been said of the object as it now is.
-pub(super) fn is_spoken_for<K: Member>(object: &K) -> bool {
+pub(super) fn is_spoken_for<K: Resource + Conditioned>(object: &K) -> bool {
     object.observed_generation() == object.meta().generation && !object.conditions().is_empty()
 }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use kantor_api::labels::plane;
-use kube::{ResourceExt, core::ApiResource};
+use kube::{
+    ResourceExt,
+    core::{ApiResource, DynamicObject},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
@@ -45,8 +48,11 @@ fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
     }
 }
 
-/// A namespace concerns its environment and its project.
+/// An object concerns its owner; a namespace, its environment and its project.
 fn object_changed(context: &Context, change: &RemoteChange) {
+    if let Some(uid) = change.owner_uid() {
+        context.world.wake_uid(uid);
+    }
     if change.kind != "Namespace" || !change.group.is_empty() {
         return;
     }
@@ -62,10 +68,10 @@ fn object_changed(context: &Context, change: &RemoteChange) {
     }
 }
 
-fn follow_namespaces(plane: &Plane) -> Arc<Followed> {
+/// All namespaces: whose they are decides what Releases may put there.
+pub(super) fn follow_namespaces(plane: &Plane) -> Arc<Followed> {
     let resource: ApiResource = Kind::Namespace.resource();
-    let selector = format!("{}={}", plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER);
-    plane.follow(&resource, &selector, Follow::Metadata)
+    plane.follow(&resource, "", Follow::Metadata)
 }
 
 /// The namespaces of ours on a plane, if they are known at the moment.
@@ -74,7 +80,11 @@ pub(super) fn namespaces_on(plane: &Plane) -> Option<Vec<PlaneNamespace>> {
     if !followed.is_synced() {
         return None;
     }
-    let seen = followed.all().into_iter().map(|namespace| PlaneNamespace {
+    let ours = |namespace: &Arc<DynamicObject>| {
+        let manager = namespace.labels().get(plane::MANAGED_BY);
+        manager.is_some_and(|manager| manager == plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)
+    };
+    let seen = followed.all().into_iter().filter(ours).map(|namespace| PlaneNamespace {
         name: namespace.name_any(),
         uid: namespace.uid(),
         labels: namespace.labels().clone(),

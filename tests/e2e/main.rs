@@ -7,8 +7,10 @@
     reason = "json!(…) is passed as it is written"
 )]
 
+mod acme;
 mod data_plane;
 mod hierarchy;
 mod organization;
 mod process;
+mod release;
 mod support;

@@ -1,0 +1,347 @@
+//! Releases: any objects, kept on the plane of an environment.
+
+mod clean_up;
+mod interest;
+mod place;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kantor_api::{
+    Release, annotations,
+    common::InventoryItem,
+    conditions::{self, reasons},
+    labels,
+    release::{ReleaseStatus, ResourceStatus},
+};
+use kube::{
+    Resource, ResourceExt,
+    api::DynamicObject,
+    runtime::{controller::Action, events::EventType},
+};
+use serde_json::Value;
+
+pub use self::interest::Interest;
+use self::place::{Located, Place, followed};
+use super::{Context, member};
+use crate::{
+    apply::{Change, Placed, WriteError},
+    core::{
+        changes::{Outcome, Owner, shown},
+        health::{self, Checks, Health, Verdict},
+        lifecycle::{self, RELEASE, Standing},
+        release::{self, Observed, Recorded, Rendered, Report},
+        tenancy::{self, Asked, Tenant},
+    },
+    planes::{Kind, Plane, Serving},
+};
+
+/// How often what is being removed is looked at again; its end wakes the Release by itself.
+const WAITING: Duration = Duration::from_secs(5);
+
+pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> Result<Action, WriteError> {
+    let deleting = release.meta().deletion_timestamp.is_some();
+    let held = RELEASE.finalizer.is_some_and(|ours| release.finalizers().iter().any(|f| f == ours));
+    if deleting && !held {
+        return Ok(Action::await_change());
+    }
+    if lifecycle::is_paused(&*release) {
+        say(&release, Recorded::of(&status_of(&release)), Saying::Standing(Standing::Paused), &context)
+            .await?;
+        return Ok(Action::await_change());
+    }
+    if deleting {
+        return clean_up::finalize(&release, &context).await;
+    }
+    if let Some(finalizer) = RELEASE.finalizer.filter(|_| !held) {
+        // The change wakes it again: nothing is done before the clean-up of it is sure.
+        context.writer.add_finalizer(&*release, finalizer).await?;
+        return Ok(Action::await_change());
+    }
+    match place::locate(&release, &context) {
+        Located::At(place) => keep(&release, &place, &context).await,
+        Located::Nowhere(report) => {
+            let before = status_of(&release);
+            let recorded =
+                Recorded { resources: release::unobserved(&before.resources), ..Recorded::of(&before) };
+            say(&release, recorded, Saying::Report(report), &context).await?;
+            Ok(Action::await_change())
+        }
+        Located::NotYet => Ok(Action::await_change()),
+    }
+}
+
+/// Brings the objects to what the spec says, removes what it no longer says, and tells how they are.
+async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Action, WriteError> {
+    let before = status_of(release);
+    let rendered = match rendered(release, place) {
+        Ok(rendered) => rendered,
+        Err((reason, message)) => {
+            let report = Report::refused(reason, message);
+            let resources = before.resources.iter().map(|entry| observed_entry(entry, place)).collect();
+            let recorded = Recorded { resources, ..Recorded::of(&before) };
+            say(release, recorded, Saying::Report(report), context).await?;
+            return Ok(after(release, false, None));
+        }
+    };
+    let namespaces = release::namespaces(&rendered);
+    let made_for_it = namespaces.iter().filter(|name| {
+        before.namespaces.contains(name)
+            || place.namespaces.get(None, name).is_none_or(|found| is_made_for(&found, release))
+    });
+    let recorded = release::record(&before, &place.record, &rendered, made_for_it.cloned());
+    let mut written = None;
+    if release::adds_to(&before, &recorded) {
+        written = Some(write(release, with_record(&before, &recorded), context).await?);
+    }
+    let release = written.as_ref().unwrap_or(release);
+    clean_up::follow_only(release, &recorded, context);
+
+    make_namespaces(release, place, &recorded, context).await?;
+    let wanted: Vec<Placed> = rendered
+        .into_iter()
+        .zip(&recorded.resources)
+        .map(|(rendered, entry)| (rendered.wanted, entry.uid.clone()))
+        .collect();
+    let changes = context.engine.sync(&place.site(), &owner_of(release), &wanted).await;
+    tell_of_drift(release, &changes, context).await;
+    let in_place = changes.iter().all(|change| change.outcome.is_in_place());
+
+    // Only what is there for sure takes the place of what was there.
+    let (removing, left) = if in_place {
+        clean_up::remove(release, recorded.removing.clone(), context).await?
+    } else {
+        let left = recorded.removing.iter().flat_map(|place| place.objects.iter().map(shown)).collect();
+        (recorded.removing.clone(), left)
+    };
+    let observed: Vec<Observed> = changes.iter().map(|change| observe(change, place)).collect();
+    let resources = release::assess(&release.spec, &recorded, &observed, &now());
+    let report = release::report(&resources, &observed, &left);
+    let settled = matches!(report.standing, Standing::Ready { .. });
+    let again = changes.iter().filter_map(|change| change.again);
+    let again = again.chain((!left.is_empty()).then_some(WAITING)).min();
+    say(release, Recorded { resources, removing, ..recorded }, Saying::Report(report), context).await?;
+    Ok(after(release, settled, again))
+}
+
+/// The objects of a Release, if all of them may go to the plane; else the reason and what is said.
+fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static str, String)> {
+    let rendered = release::render(release).map_err(|problems| {
+        let all: Vec<String> =
+            problems.iter().map(|problem| format!("resource {}: {}", problem.id, problem.message)).collect();
+        (reasons::INVALID_RESOURCE, release::listed(&all))
+    })?;
+    let scoped: Vec<(Rendered, bool)> = rendered
+        .into_iter()
+        .map(|rendered| match place.plane.serving(&kind_of(&rendered.item())) {
+            Serving::Served { namespaced: false, .. } => (rendered.without_namespace(), false),
+            Serving::Served { namespaced: true, .. } => (rendered, true),
+            // As it is written, until the plane tells.
+            Serving::Not | Serving::Unknown => {
+                let namespaced = rendered.wanted.object.metadata.namespace.is_some();
+                (rendered, namespaced)
+            }
+        })
+        .collect();
+    let refusals = refusals(release, place, &scoped);
+    if refusals.is_empty() {
+        return Ok(scoped.into_iter().map(|(rendered, _)| rendered).collect());
+    }
+    Err((reasons::POLICY_VIOLATION, release::listed(&refusals)))
+}
+
+/// Why objects may not go to the plane.
+fn refusals(release: &Release, place: &Place, scoped: &[(Rendered, bool)]) -> Vec<String> {
+    let organization = release.namespace().unwrap_or_default();
+    let tenant = Tenant {
+        organization: &organization,
+        project: &release.spec.owner.project_name,
+        environment: &release.spec.environment_name,
+    };
+    let items: Vec<InventoryItem> = scoped.iter().map(|(rendered, _)| rendered.item()).collect();
+    let asked: Vec<Asked<'_>> = scoped
+        .iter()
+        .zip(&items)
+        .map(|((rendered, namespaced), item)| Asked {
+            group: &item.group,
+            kind: &item.kind,
+            namespaced: *namespaced,
+            namespace: &item.namespace,
+            name: &item.name,
+            labels: rendered.wanted.object.labels(),
+        })
+        .collect();
+    let live = |name: &str| place.namespaces.get(None, name).map(|namespace| namespace.labels().clone());
+    tenancy::refusals(&tenant, place.policy(), &asked, &live).into_iter().flatten().collect()
+}
+
+/// Makes the namespaces that the objects need and that are not there.
+async fn make_namespaces(
+    release: &Release,
+    place: &Place,
+    recorded: &Recorded,
+    context: &Context,
+) -> Result<(), WriteError> {
+    for name in &recorded.namespaces {
+        if place.namespaces.get(None, name).is_some() {
+            continue;
+        }
+        match place.own_writer().create(&release::targeted_namespace(release, name)).await {
+            Ok(()) => context.metrics.applied("created"),
+            Err(WriteError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a namespace was made for this Release.
+fn is_made_for(namespace: &DynamicObject, release: &Release) -> bool {
+    let label = |key: &str| namespace.labels().get(key).map(String::as_str);
+    label(labels::CREATED_BY) == Some(labels::MANAGED_BY_RELEASE_CONTROLLER)
+        && label(labels::RELEASE_UID) == release.uid().as_deref()
+}
+
+/// What is seen of an object after it was applied.
+fn observe(change: &Change, place: &Place) -> Observed {
+    let item = &change.item;
+    let live =
+        followed(&place.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
+    let (verdict, status) = match &live {
+        Some(live) if is_older(live, change.version.as_deref()) => {
+            let message = Some("written and not seen on the data plane yet".to_owned());
+            (Some(Verdict { health: Health::Progressing, message }), None)
+        }
+        Some(live) => (Some(judge(live, &place.checks)), live.data.get("status").cloned()),
+        None => (None, None),
+    };
+    let uid = if verdict.is_some() { live.and_then(|live| live.uid()) } else { None };
+    Observed { uid: uid.or_else(|| item.uid.clone()), outcome: change.outcome.clone(), verdict, status }
+}
+
+/// The entry of an object that was not applied now, with the health that it has.
+fn observed_entry(entry: &ResourceStatus, place: &Place) -> ResourceStatus {
+    let item = release::item_of(entry);
+    let followed = followed(&place.plane, &item);
+    let live = followed.and_then(|followed| followed.get(some(&item.namespace), &item.name));
+    let verdict = live.map(|live| judge(&live, &place.checks));
+    ResourceStatus {
+        health_status: Some(verdict.as_ref().map_or(Health::Unknown, |v| v.health).as_str().to_owned()),
+        message: verdict.and_then(|verdict| verdict.message),
+        ..entry.clone()
+    }
+}
+
+fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
+    health::of(&serde_json::to_value(live).unwrap_or_default(), checks)
+}
+
+/// Whether an object is from before `version`.
+fn is_older(live: &DynamicObject, version: Option<&str>) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let seen = live.resource_version().as_deref().and_then(number);
+    version.and_then(number).zip(seen).is_some_and(|(written, seen)| seen < written)
+}
+
+/// Tells users that somebody else changed objects, and counts.
+async fn tell_of_drift(release: &Release, changes: &[Change], context: &Context) {
+    for change in changes {
+        match &change.outcome {
+            Outcome::Created => context.metrics.applied("created"),
+            Outcome::Configured { drift: None } => context.metrics.applied("configured"),
+            Outcome::Configured { drift: Some(field) } => {
+                context.metrics.applied("repaired");
+                let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
+                member::publish(release, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context)
+                    .await;
+            }
+            Outcome::Unchanged | Outcome::Waiting(_) => {}
+            Outcome::Refused(_) => context.metrics.applied("refused"),
+            Outcome::Failed(_) => context.metrics.applied("failed"),
+        }
+    }
+}
+
+/// On whose behalf the objects of a Release are kept.
+fn owner_of(release: &Release) -> Owner {
+    let asks = |key: &str| release.annotations().get(key).is_some_and(|value| value == "true");
+    Owner {
+        uid: release.uid().unwrap_or_default(),
+        label: labels::RELEASE_UID,
+        adopt: asks(annotations::ADOPT),
+        replace: asks(annotations::REPLACE),
+    }
+}
+
+fn status_of(release: &Release) -> ReleaseStatus {
+    release.status.clone().unwrap_or_default()
+}
+
+/// The status with what is recorded, and everything else as it was.
+fn with_record(before: &ReleaseStatus, recorded: &Recorded) -> ReleaseStatus {
+    let Recorded { data_plane, resources, namespaces, removing } = recorded.clone();
+    ReleaseStatus { data_plane, resources, namespaces, removing, ..before.clone() }
+}
+
+/// What a status says beside what is recorded.
+enum Saying {
+    Report(Report),
+    Standing(Standing),
+}
+
+/// Writes the status if it says anything new, and an Event if `Ready` changed.
+async fn say(
+    release: &Release,
+    recorded: Recorded,
+    saying: Saying,
+    context: &Context,
+) -> Result<(), WriteError> {
+    let before = status_of(release);
+    let (generation, now) = (release.meta().generation, now());
+    let (standing, statements) = match saying {
+        Saying::Report(report) => (report.standing, report.statements.to_vec()),
+        Saying::Standing(standing) => (standing, vec![]),
+    };
+    let mut conditions = lifecycle::conditions_of(&RELEASE, &standing, &before.conditions, generation, &now);
+    for statement in statements {
+        conditions::set(&mut conditions, statement, generation, &now);
+    }
+    let after = ReleaseStatus {
+        observed_generation: generation,
+        conditions: conditions.clone(),
+        ..with_record(&before, &recorded)
+    };
+    if release.status.as_ref() != Some(&after) {
+        write(release, after, context).await?;
+        member::announce(release, &before.conditions, &conditions, context).await;
+    }
+    Ok(())
+}
+
+async fn write(release: &Release, status: ReleaseStatus, context: &Context) -> Result<Release, WriteError> {
+    let status: Value = serde_json::to_value(status).unwrap_or_default();
+    context.writer.write_status(release, &status).await
+}
+
+/// When a Release is looked at again by itself.
+fn after(release: &Release, settled: bool, again: Option<Duration>) -> Action {
+    let random = f64::from(u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default());
+    let look = release::next_look(&release.spec, settled, random / f64::from(u32::MAX));
+    again.into_iter().chain(look).min().map_or_else(Action::await_change, Action::requeue)
+}
+
+fn kind_of(item: &InventoryItem) -> Kind {
+    Kind::new(&item.group, &item.version, &item.kind)
+}
+
+fn some(namespace: &str) -> Option<&str> {
+    Some(namespace).filter(|namespace| !namespace.is_empty())
+}
+
+fn now() -> Time {
+    Time(jiff::Timestamp::now())
+}

@@ -1,0 +1,264 @@
+//! Removing what a Release no longer wants, from recorded facts alone.
+
+use std::{collections::HashSet, fmt::Write as _, sync::Arc};
+
+use kantor_api::{
+    DataPlane, Release,
+    common::PlaneRecord,
+    conditions::{self, Statement, Status, reasons, types},
+    release::{ReleaseStatus, RemovingObjects},
+};
+use kube::{
+    Resource, ResourceExt,
+    runtime::{controller::Action, events::EventType, reflector::ObjectRef},
+};
+
+use super::{
+    Context, Plane, WAITING, kind_of, member, now, owner_of,
+    place::{SELECTOR, site},
+    status_of, write,
+};
+use crate::{
+    apply::{Remains, Site, WriteError, Writer},
+    controllers::{
+        data_plane::{self, Reach},
+        environment::key_of,
+        remote::follow_namespaces,
+    },
+    core::{
+        changes::{object_key, shown},
+        hierarchy::Kind,
+        lifecycle::{self, RELEASE, Standing},
+        release::{self, NamespaceStep, Recorded, SeenNamespace},
+    },
+    planes::{Follow, Serving},
+};
+
+/// Cleans up after a Release that is being deleted.
+pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Action, WriteError> {
+    let recorded = Recorded::of(&status_of(release)).everything();
+    if lifecycle::is_orphaning(release) {
+        let_go(release, &recorded, context).await;
+    } else {
+        let (left, why) = remove_with_reasons(release, recorded, context).await?;
+        if !left.is_empty() || !why.is_empty() {
+            say(release, &why, context).await?;
+            return Ok(Action::requeue(WAITING));
+        }
+    }
+    follow_only(release, &Recorded::default(), context);
+    context.engine.forget(&owner_of(release));
+    if let Some(finalizer) = RELEASE.finalizer {
+        context.writer.remove_finalizer(release, finalizer).await?;
+    }
+    Ok(Action::await_change())
+}
+
+/// Removes objects and namespaces; returns what is left of them, and what is said about it.
+pub(super) async fn remove(
+    release: &Release,
+    places: Vec<RemovingObjects>,
+    context: &Context,
+) -> Result<(Vec<RemovingObjects>, Vec<String>), WriteError> {
+    let (left, why) = remove_with_reasons(release, places, context).await?;
+    Ok((left, why.into_iter().map(|why| why.text).collect()))
+}
+
+/// Why something is still there.
+struct Why {
+    text: String,
+    failed: bool,
+}
+
+async fn remove_with_reasons(
+    release: &Release,
+    places: Vec<RemovingObjects>,
+    context: &Context,
+) -> Result<(Vec<RemovingObjects>, Vec<Why>), WriteError> {
+    let (mut left, mut why) = (vec![], vec![]);
+    for place in places {
+        let name = &place.data_plane.name;
+        let plane = match reach(&place.data_plane, context) {
+            Ok(plane) => plane,
+            Err(Unreachable::GivenUp) => {
+                let_go(release, &[place], context).await;
+                continue;
+            }
+            Err(Unreachable::For(reason)) => {
+                let count = place.objects.len() + place.namespaces.len();
+                let text = format!("{count} objects on data plane {name}: {reason}");
+                why.push(Why { text, failed: true });
+                left.push(place);
+                continue;
+            }
+        };
+        let policy = data_plane_of(&place.data_plane, context);
+        let policy = policy.as_ref().and_then(|plane| plane.spec.release_policy.as_ref());
+        let site = site(&plane, policy);
+        let remains = remove_from(release, &site, &place, &mut why, context).await?;
+        left.extend(remains);
+    }
+    Ok((left, why))
+}
+
+async fn remove_from(
+    release: &Release,
+    site: &Site<'_>,
+    place: &RemovingObjects,
+    why: &mut Vec<Why>,
+    context: &Context,
+) -> Result<Option<RemovingObjects>, WriteError> {
+    let removed = context.engine.remove(site, &owner_of(release), &place.objects).await;
+    let mut there = HashSet::new();
+    for done in removed {
+        let (text, failed) = match done.remains {
+            Remains::Nothing => continue,
+            Remains::Waiting(text) => (text, false),
+            Remains::Failed(text) => (text, true),
+        };
+        there.insert(object_key(&done.item));
+        why.push(Why { text, failed });
+    }
+    let objects: Vec<_> =
+        place.objects.iter().filter(|item| there.contains(&object_key(item))).cloned().collect();
+    let mut namespaces = vec![];
+    for name in &place.namespaces {
+        // Its own objects first: they would look like somebody's.
+        let waits = objects.iter().any(|item| item.namespace == *name);
+        if waits || !remove_namespace(release, site, &place.data_plane, name, context).await? {
+            if !waits {
+                why.push(Why { text: format!("namespace {name} is being deleted"), failed: false });
+            }
+            namespaces.push(name.clone());
+        }
+    }
+    let data_plane = place.data_plane.clone();
+    let left = RemovingObjects { data_plane, objects, namespaces };
+    Ok((!left.objects.is_empty() || !left.namespaces.is_empty()).then_some(left))
+}
+
+/// Removes a namespace that was made for Releases, unless somebody else put something there. True when there is nothing
+/// left to do.
+async fn remove_namespace(
+    release: &Release,
+    site: &Site<'_>,
+    record: &PlaneRecord,
+    name: &str,
+    context: &Context,
+) -> Result<bool, WriteError> {
+    let followed = follow_namespaces(site.plane);
+    if !followed.is_synced() {
+        return Ok(false);
+    }
+    let needed = context.world.stores.releases.state().iter().any(|other| {
+        other.uid() != release.uid()
+            && other.metadata.deletion_timestamp.is_none()
+            && other.status.as_ref().is_some_and(|status| release::uses_namespace(status, record, name))
+    });
+    let seen = followed.get(None, name);
+    let view = seen.as_ref().map(|seen| SeenNamespace {
+        labels: seen.labels(),
+        uid: seen.metadata.uid.as_deref(),
+        deleting: seen.metadata.deletion_timestamp.is_some(),
+    });
+    match release::namespace_step(view, needed) {
+        NamespaceStep::Leave => Ok(true),
+        NamespaceStep::AwaitEnd => Ok(false),
+        NamespaceStep::DeleteIfEmpty(uid) => {
+            if let Some(found) = context.engine.something_in(site, name).await? {
+                let note = format!("left behind: namespace {name}, which holds {found}");
+                member::publish(release, EventType::Warning, "Remove", reasons::LEFT_BEHIND, note, context)
+                    .await;
+                return Ok(true);
+            }
+            let writer = Writer::new(site.plane.calls(), site.plane.deadline).with_slots(site.plane.slots());
+            writer.delete(&Kind::Namespace.resource(), "", name, uid).await?;
+            Ok(false)
+        }
+    }
+}
+
+enum Unreachable {
+    /// Nobody will ever reach it through us: the plane is no longer registered.
+    GivenUp,
+    /// It does not answer now, and why.
+    For(String),
+}
+
+/// The plane that was recorded, if it can be used and still is the same cluster.
+fn reach(record: &PlaneRecord, context: &Context) -> Result<Arc<Plane>, Unreachable> {
+    if context.world.behind(Kind::DataPlane).is_none() && data_plane_of(record, context).is_none() {
+        return Err(Unreachable::GivenUp);
+    }
+    match data_plane::reach(&key_of(record), context) {
+        Reach::Connected(plane)
+            if record.cluster_uid.as_deref().is_none_or(|uid| uid == plane.cluster_uid) =>
+        {
+            Ok(plane)
+        }
+        Reach::Connected(_) => Err(Unreachable::For("it is another cluster by now".to_owned())),
+        Reach::Unreachable(why) => Err(Unreachable::For(format!("it does not answer: {why}"))),
+        Reach::NotYet => Err(Unreachable::For("it is not connected yet".to_owned())),
+    }
+}
+
+fn data_plane_of(record: &PlaneRecord, context: &Context) -> Option<Arc<DataPlane>> {
+    context.world.stores.data_planes.get(&ObjectRef::new(&record.name).within(&record.namespace))
+}
+
+/// Tells what stays behind.
+async fn let_go(release: &Release, places: &[RemovingObjects], context: &Context) {
+    for place in places {
+        let objects = place.objects.iter().map(shown);
+        let namespaces = place.namespaces.iter().map(|name| format!("Namespace {name}"));
+        let all: Vec<String> = objects.chain(namespaces).collect();
+        // An Event's note holds 1024 characters.
+        let mut note = format!("left behind on data plane {}: {}", place.data_plane.name, all.join(", "));
+        if note.len() > 1000 {
+            note.truncate(note.floor_char_boundary(960));
+            let _ = write!(note, "… ({} in all)", all.len());
+        }
+        member::publish(release, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context).await;
+    }
+}
+
+/// Says what a deletion waits for. A failure stays said until it is over.
+async fn say(release: &Release, why: &[Why], context: &Context) -> Result<(), WriteError> {
+    let texts: Vec<String> = why.iter().map(|why| why.text.clone()).collect();
+    let message = release::listed(&texts);
+    let failed = why.iter().any(|why| why.failed);
+    let reason = if failed { reasons::CLEANUP_FAILED } else { reasons::CLEANUP_IN_PROGRESS };
+    let before = status_of(release);
+    let (generation, now) = (release.meta().generation, now());
+    let standing = Standing::Finalizing { message: message.clone(), in_use: false };
+    let mut conditions = lifecycle::conditions_of(&RELEASE, &standing, &before.conditions, generation, &now);
+    let finalizing = Statement::new(types::FINALIZING, Status::True, reason, message);
+    conditions::set(&mut conditions, finalizing, generation, &now);
+    let after =
+        ReleaseStatus { observed_generation: generation, conditions: conditions.clone(), ..before.clone() };
+    if before != after {
+        write(release, after, context).await?;
+        member::announce(release, &before.conditions, &conditions, context).await;
+    }
+    Ok(())
+}
+
+/// Ends the watches of kinds that no Release has objects of any more.
+pub(super) fn follow_only(release: &Release, recorded: &Recorded, context: &Context) {
+    let uid = release.uid().unwrap_or_default();
+    let everything = recorded.everything();
+    let mut planes: HashSet<_> = everything.iter().map(|place| key_of(&place.data_plane)).collect();
+    let before = Recorded::of(&status_of(release)).everything();
+    planes.extend(before.iter().map(|place| key_of(&place.data_plane)));
+    for key in planes {
+        let here = everything.iter().filter(|place| key_of(&place.data_plane) == key);
+        let kinds = here.flat_map(|place| &place.objects).map(kind_of).collect();
+        let free = context.releases.set(&key, &uid, &kinds);
+        let Ok(plane) = context.planes.get(&key) else { continue };
+        for kind in free {
+            if let Serving::Served { resource, .. } = plane.serving(&kind) {
+                plane.unfollow(&resource, SELECTOR, Follow::Whole);
+            }
+        }
+    }
+}

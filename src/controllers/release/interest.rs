@@ -1,0 +1,74 @@
+//! What is kept between reconciles: who follows which kinds on which plane, and the compiled health checks.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kantor_api::DataPlane;
+
+use crate::{
+    controllers::data_plane,
+    core::health::Checks,
+    planes::{Kind, PlaneKey},
+};
+
+/// Who follows what.
+#[derive(Default)]
+pub struct Interest {
+    kinds: Mutex<HashMap<(PlaneKey, Kind), HashSet<String>>>,
+    checks: Mutex<HashMap<PlaneKey, Compiled>>,
+}
+
+/// The checks of a generation of a DataPlane.
+type Compiled = (Option<i64>, Arc<Checks>);
+
+impl Interest {
+    /// Notes that the Release with this UID has objects of these kinds on a plane, and of no others; returns the kinds
+    /// that nobody has objects of any more.
+    pub(super) fn set(&self, plane: &PlaneKey, uid: &str, kinds: &HashSet<Kind>) -> Vec<Kind> {
+        let mut interested = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in kinds {
+            interested.entry((plane.clone(), kind.clone())).or_default().insert(uid.to_owned());
+        }
+        let mut free = vec![];
+        interested.retain(|(of, kind), uids| {
+            if of == plane && !kinds.contains(kind) && uids.remove(uid) && uids.is_empty() {
+                free.push(kind.clone());
+            }
+            !uids.is_empty()
+        });
+        free
+    }
+
+    /// The health checks of a plane, compiled once.
+    pub(super) fn checks(&self, plane: &DataPlane) -> Arc<Checks> {
+        let generation = plane.metadata.generation;
+        let mut known = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = known.entry(data_plane::key_of(plane));
+        let (seen, checks) =
+            entry.or_insert_with(|| (generation, Arc::new(Checks::compile(&plane.spec.health_checks))));
+        if *seen != generation {
+            (*seen, *checks) = (generation, Arc::new(Checks::compile(&plane.spec.health_checks)));
+        }
+        checks.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_free_when_the_last_release_has_left_it() {
+        let interest = Interest::default();
+        let plane = PlaneKey { namespace: "acme".into(), name: "plane".into() };
+        let kinds =
+            |names: &[&str]| names.iter().map(|name| Kind::new("", "v1", *name)).collect::<HashSet<_>>();
+        assert!(interest.set(&plane, "a", &kinds(&["ConfigMap", "Secret"])).is_empty());
+        assert!(interest.set(&plane, "b", &kinds(&["ConfigMap"])).is_empty());
+        assert_eq!(interest.set(&plane, "a", &kinds(&["ConfigMap"])), [Kind::new("", "v1", "Secret")]);
+        assert!(interest.set(&plane, "a", &kinds(&[])).is_empty());
+        assert_eq!(interest.set(&plane, "b", &kinds(&[])), [Kind::new("", "v1", "ConfigMap")]);
+    }
+}

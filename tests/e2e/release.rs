@@ -1,0 +1,4 @@
+//! Releases: any objects, kept on the plane of an environment exactly as they are written.
+
+mod keeping;
+mod support;
