@@ -3,10 +3,12 @@
 
 mod book;
 mod data_plane;
+mod deployment;
 mod environment;
 mod hierarchy;
 mod member;
 mod organization;
+mod place;
 mod release;
 mod remote;
 mod retry;
@@ -17,9 +19,10 @@ use std::sync::Arc;
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::{book::PlaneBook, release::Interest};
+pub use self::{book::PlaneBook, deployment::SecretBook, release::Interest};
 use crate::{
     apply::{Engine, Writer},
+    core::deployment::Settings,
     metrics::Metrics,
     planes::{AddressPolicy, Planes},
     world::{Wakes, World},
@@ -43,6 +46,10 @@ pub struct Context {
     pub engine: Engine,
     /// What is kept between reconciles of Releases.
     pub releases: Interest,
+    /// Values of Secrets that Deployments copy.
+    pub secrets: SecretBook,
+    /// What is the same for all Deployments.
+    pub settings: Settings,
     /// Tells users what happened.
     pub events: Recorder,
     /// Counts.
@@ -66,11 +73,12 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     tasks.spawn(remote::run(context.clone(), stop.clone()));
     start!("organization", organizations, organization::reconcile);
     start!("data-plane", data_planes, data_plane::reconcile);
-    start!("environment", environments, member::reconcile);
+    start!("environment", environments, environment::reconcile);
     start!("project", projects, member::reconcile);
     start!("deployment-pipeline", deployment_pipelines, member::reconcile);
     start!("component", components, member::reconcile);
     start!("deployment-track", deployment_tracks, member::reconcile);
     start!("deployable-artifact", deployable_artifacts, member::reconcile);
+    start!("deployment", deployments, deployment::reconcile);
     start!("release", releases, release::reconcile);
 }

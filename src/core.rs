@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod covers;
+pub mod deployment;
 pub mod health;
 pub mod hierarchy;
 pub mod lifecycle;

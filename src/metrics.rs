@@ -13,6 +13,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::core::changes;
+
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -50,6 +52,18 @@ struct ResultLabels {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DeployLabels {
+    action: &'static str,
+    result: &'static str,
+    data_plane: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ActionLabels {
+    action: &'static str,
+}
+
 /// All metrics of the process.
 #[derive(Clone)]
 pub struct Metrics {
@@ -57,6 +71,8 @@ pub struct Metrics {
     reconciles: Family<ReconcileLabels, Counter>,
     durations: Family<ControllerLabels, Histogram>,
     applied: Family<ResultLabels, Counter>,
+    deployed: Family<DeployLabels, Counter>,
+    deploy_durations: Family<ActionLabels, Histogram>,
 }
 
 impl Default for Metrics {
@@ -70,7 +86,12 @@ impl Default for Metrics {
         let applied = Family::default();
         let help = "Objects on data planes that were not as they shall be, by what became of them";
         registry.register("applied_objects", help, applied.clone());
-        Self { registry: Arc::new(registry), reconciles, durations, applied }
+        let deployed = Family::default();
+        let help = "Deployments that were brought to a data plane or removed from it, by result";
+        registry.register("deploy_operations", help, deployed.clone());
+        let deploy_durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
+        registry.register("deploy_duration_seconds", "Duration of these", deploy_durations.clone());
+        Self { registry: Arc::new(registry), reconciles, durations, applied, deployed, deploy_durations }
     }
 }
 
@@ -89,6 +110,25 @@ impl Metrics {
     /// `failed`.
     pub fn applied(&self, result: &'static str) {
         self.applied.get_or_create(&ResultLabels { result }).inc();
+    }
+
+    /// Counts what became of an object on a data plane.
+    pub fn applied_outcome(&self, outcome: &changes::Outcome) {
+        match outcome {
+            changes::Outcome::Created => self.applied("created"),
+            changes::Outcome::Configured { drift: None } => self.applied("configured"),
+            changes::Outcome::Configured { drift: Some(_) } => self.applied("repaired"),
+            changes::Outcome::Unchanged | changes::Outcome::Waiting(_) => {}
+            changes::Outcome::Refused(_) => self.applied("refused"),
+            changes::Outcome::Failed(_) => self.applied("failed"),
+        }
+    }
+
+    /// Counts a Deployment that was brought to a data plane (`apply`) or removed from it (`remove`).
+    pub fn deployed(&self, action: &'static str, result: &'static str, data_plane: &str, took: Duration) {
+        let data_plane = data_plane.to_owned();
+        self.deployed.get_or_create(&DeployLabels { action, result, data_plane }).inc();
+        self.deploy_durations.get_or_create(&ActionLabels { action }).observe(took.as_secs_f64());
     }
 
     /// The metrics in the text form of OpenMetrics.

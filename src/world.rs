@@ -129,6 +129,11 @@ impl World {
         self.read().facts(id).cloned()
     }
 
+    /// The object that `need` is about.
+    pub fn find(&self, need: &Need) -> Result<Id, ResolveError> {
+        hierarchy::find(&*self.read(), need)
+    }
+
     /// Wakes `id` and those that depend on it: something outside the control plane has changed for them.
     pub fn wake_concerned(&self, id: &Id) {
         let woken = self.read().concerned(id);
@@ -137,7 +142,7 @@ impl World {
 
     /// Wakes the object that `need` is about.
     pub fn wake(&self, need: &Need) {
-        if let Ok(id) = hierarchy::find(&*self.read(), need) {
+        if let Ok(id) = self.find(need) {
             self.wakers.wake(&BTreeSet::from([id]));
         }
     }

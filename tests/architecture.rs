@@ -10,7 +10,7 @@ use std::{
 /// Modules of the crate and what each may import of it. Data flows down this list; imports only go up it.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("core", &[]),
-    ("metrics", &[]),
+    ("metrics", &["core"]),
     ("planes", &["core", "metrics"]),
     ("apply", &["core", "metrics", "planes"]),
     ("world", &["core", "metrics"]),

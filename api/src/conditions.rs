@@ -119,6 +119,37 @@ pub mod reasons {
         DEPLOYMENT_PROGRESSING = "DeploymentProgressing";
         /// Deployment: it is being deleted.
         DEPLOYMENT_FINALIZING = "DeploymentFinalizing";
+        /// Deployment: the Build of its artifact has no image yet. It goes on by itself when it has one.
+        IMAGE_NOT_BUILT = "ImageNotBuilt";
+        /// Deployment: there is nothing that tells which image the artifact's tag belongs to; the message says what to set.
+        IMAGE_UNKNOWN = "ImageUnknown";
+        /// Deployment: a configuration group that its configuration names does not exist.
+        CONFIGURATION_GROUP_NOT_FOUND = "ConfigurationGroupNotFound";
+        /// Deployment: a configuration group has no such key.
+        CONFIGURATION_KEY_NOT_FOUND = "ConfigurationKeyNotFound";
+        /// Deployment: a key of a configuration group has no value for the environment.
+        CONFIGURATION_VALUE_MISSING = "ConfigurationValueMissing";
+        /// Deployment: a Secret that its configuration names does not exist, lacks a key, or does not carry the label
+        /// `openchoreo.dev/secret-kind: application`.
+        SECRET_NOT_USABLE = "SecretNotUsable";
+        /// Deployment: its configuration contradicts itself; the message says where.
+        INVALID_CONFIGURATION = "InvalidConfiguration";
+        /// Deployment: Kantor does not run components of this type.
+        UNSUPPORTED_COMPONENT_TYPE = "UnsupportedComponentType";
+        /// Deployment: Kantor does not scale in this way.
+        UNSUPPORTED_SCALING = "UnsupportedScaling";
+        /// Deployment: the data plane lacks a part that the configuration needs; the message says which to install.
+        CAPABILITY_MISSING = "CapabilityMissing";
+        /// Deployment: another Deployment of the same track is in the environment already; the message names it.
+        DUPLICATE_DEPLOYMENT = "DuplicateDeployment";
+        /// Deployment: something that it belongs to is being deleted; the message names it.
+        PARENT_DELETING = "ParentDeleting";
+        /// Deployment: something that it belongs to is paused; the message names it.
+        PARENT_PAUSED = "ParentPaused";
+        /// Deployment: the workload is broken; the message says why.
+        DEPLOYMENT_DEGRADED = "DeploymentDegraded";
+        /// Deployment: the workload is being removed from a data plane that it was on before.
+        CLEANING_UP = "CleaningUp";
         /// Endpoint: its routes are accepted and its back-end has endpoints.
         ENDPOINT_READY = "EndpointReady";
         /// Release: all objects are on the data plane and healthy.

@@ -111,6 +111,9 @@ pub struct DeploymentStatus {
     /// Namespace of the workload on the data plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Data planes that the workload was on before and that still have to be cleaned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleaning: Vec<PlaneRecord>,
     /// The deployment's Endpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<EndpointSummary>,

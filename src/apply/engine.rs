@@ -25,7 +25,7 @@ use kube::{
 };
 use serde_json::Value;
 
-pub use self::removal::{Remains, Removed};
+pub use self::removal::{Found, Remains, Removed};
 use super::{Deletion, WriteError, Writer, patience::Patience};
 use crate::{
     core::changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
@@ -165,9 +165,9 @@ impl Engine {
         };
         let live = followed.get(wanted.object.metadata.namespace.as_deref(), &item.name);
         let step = self.step(owner, wanted, live.as_deref(), recorded);
-        let key = wanted.item();
+        let (key, tried) = (wanted.item(), tried(owner, wanted));
         if matches!(step, Step::Create | Step::Update { .. })
-            && let Some((outcome, wait)) = self.patience.hold(&owner.uid, &key, &wanted.hash, Instant::now())
+            && let Some((outcome, wait)) = self.patience.hold(&owner.uid, &key, &tried, Instant::now())
         {
             return Change::without_write(item, outcome, Some(wait));
         }
@@ -183,7 +183,7 @@ impl Engine {
             Err(error) => {
                 let (outcome, at_least) = outcome_of(error);
                 let again =
-                    self.patience.failed(&owner.uid, &key, &wanted.hash, &outcome, at_least, Instant::now());
+                    self.patience.failed(&owner.uid, &key, &tried, &outcome, at_least, Instant::now());
                 Change::without_write(item, outcome, Some(again))
             }
         }
@@ -291,6 +291,12 @@ impl Attempt<'_> {
             }
             body.metadata.resource_version = live.and_then(ResourceExt::resource_version);
         }
+        if let Some(former) = self.owner.former_manager
+            && live.is_some_and(|live| !live.annotations().contains_key(annotations::INTENT_HASH))
+        {
+            let item = self.wanted.item();
+            self.site.writer.inherit(self.resource, &item, former, self.site.manager).await?;
+        }
         match self.apply(&body).await {
             Ok(object) => {
                 let same = live.and_then(ResourceExt::resource_version) == object.resource_version();
@@ -334,6 +340,11 @@ impl Attempt<'_> {
             shown(&self.wanted.item())
         ))
     }
+}
+
+/// What is tried, and with which rights: what was refused is tried again at once when more is allowed.
+fn tried(owner: &Owner, wanted: &Wanted) -> String {
+    format!("{} adopt={} replace={}", wanted.hash, owner.adopt, owner.replace)
 }
 
 fn outcome_of(error: WriteError) -> (Outcome, Duration) {

@@ -41,10 +41,10 @@ impl WriteError {
     }
 
     /// As [`WriteError::of`], for objects whose values must not be seen: what the server says may quote them, so only
-    /// the fields that it complains about are named.
+    /// the fields that it complains about are named. Who lacks a right is said all the same.
     pub fn of_secret(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => {
+            kube::Error::Api(status) if !is_lack_of_rights(&status) => {
                 let fields: Vec<&str> =
                     status.details.iter().flat_map(|d| &d.causes).map(|cause| cause.field.as_str()).collect();
                 let reason =
@@ -75,6 +75,8 @@ impl WriteError {
                     (_, after) => Self::Busy { message, after: Duration::from_secs(after.max(1).into()) },
                 }
             }
+            // Server-side apply answers so to a field that the kind does not have.
+            500 if status.message.contains("field not declared in schema") => Self::Refused(message),
             code => Self::Transient(format!("the API server answered {code}: {message}")),
         }
     }
@@ -83,6 +85,13 @@ impl WriteError {
     pub fn timed_out(deadline: Duration) -> Self {
         Self::Transient(format!("the API server did not answer within {} s", deadline.as_secs()))
     }
+}
+
+/// Whether a user lacks a right, in the words of Kubernetes itself: it decides before it has looked at the object, and
+/// names nothing of it but its name.
+fn is_lack_of_rights(status: &Status) -> bool {
+    let why = status.message.split_once(" is forbidden: ").map(|(_, why)| why);
+    status.code == 403 && why.is_some_and(|why| why.starts_with("User \""))
 }
 
 /// Whether the server complains about `field`.
@@ -168,6 +177,13 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_the_kind_does_not_have_is_refused() {
+        let message = "failed to create typed patch object (app; apps/v1, Kind=Deployment): .spec.typo: field not declared in schema";
+        let status = Status { code: 500, message: message.into(), ..Status::default() };
+        assert_eq!(of(status), WriteError::Refused(message.into()));
+    }
+
+    #[test]
     fn the_time_that_the_server_asks_for_is_kept() {
         let details = StatusDetails { retry_after_seconds: 7, ..details(vec![]) };
         for code in [429, 503] {
@@ -203,6 +219,16 @@ mod tests {
         };
         let said = WriteError::of_secret(kube::Error::Api(Box::new(status))).to_string();
         assert_eq!(said, "the API server refused it: Invalid (422), fields data.a");
+    }
+
+    #[rstest]
+    #[case("secrets \"a\" is forbidden: User \"system:serviceaccount:b:c\" cannot patch resource \"secrets\"", true)]
+    #[case("secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: hunter2 is forbidden: User \"", false)]
+    fn who_lacks_a_right_to_a_secret_is_said(#[case] message: &str, #[case] said: bool) {
+        let status = Status { code: 403, message: message.into(), ..Status::default() };
+        let error = WriteError::of_secret(kube::Error::Api(Box::new(status)));
+        assert_eq!(error == WriteError::Refused(message.into()), said, "{error}");
+        assert!(!error.to_string().contains("hunter2"));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use crate::core::changes::Outcome;
 pub(super) struct Patience(Mutex<HashMap<String, HashMap<InventoryItem, Failure>>>);
 
 struct Failure {
-    /// Hash of what was tried: something else is tried at once.
-    hash: String,
+    /// What was tried: something else is tried at once.
+    tried: String,
     count: u32,
     until: Instant,
     outcome: Outcome,
@@ -28,11 +28,11 @@ impl Patience {
         &self,
         owner: &str,
         item: &InventoryItem,
-        hash: &str,
+        tried: &str,
         now: Instant,
     ) -> Option<(Outcome, Duration)> {
         let failures = self.lock();
-        let failure = failures.get(owner)?.get(item).filter(|failure| failure.hash == hash)?;
+        let failure = failures.get(owner)?.get(item).filter(|failure| failure.tried == tried)?;
         let wait = failure.until.checked_duration_since(now).filter(|wait| !wait.is_zero())?;
         Some((failure.outcome.clone(), wait))
     }
@@ -42,18 +42,18 @@ impl Patience {
         &self,
         owner: &str,
         item: &InventoryItem,
-        hash: &str,
+        tried: &str,
         outcome: &Outcome,
         at_least: Duration,
         now: Instant,
     ) -> Duration {
         let mut failures = self.lock();
         let failures = failures.entry(owner.to_owned()).or_default();
-        let before = failures.get(item).filter(|failure| failure.hash == hash);
+        let before = failures.get(item).filter(|failure| failure.tried == tried);
         let count = before.map_or(0, |failure| failure.count) + 1;
         let wait = delay(count, matches!(outcome, Outcome::Refused(_))).max(at_least);
         let until = now + wait;
-        let failure = Failure { hash: hash.to_owned(), count, until, outcome: outcome.clone() };
+        let failure = Failure { tried: tried.to_owned(), count, until, outcome: outcome.clone() };
         failures.insert(item.clone(), failure);
         wait
     }

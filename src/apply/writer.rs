@@ -2,7 +2,8 @@
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use kantor_api::managers;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kantor_api::{common::InventoryItem, managers};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
@@ -90,6 +91,40 @@ impl Writer {
         name: &str,
     ) -> Result<Option<DynamicObject>, WriteError> {
         self.within(self.dynamic(resource, some(namespace)).get_opt(name)).await
+    }
+
+    /// Hands the fields that `former` has set on an object, by plain writes, over to `manager` as if it had applied
+    /// them: those that it does not apply next are then removed, instead of being kept for `former` for ever.
+    pub(super) async fn inherit(
+        &self,
+        resource: &ApiResource,
+        item: &InventoryItem,
+        former: &str,
+        manager: &str,
+    ) -> Result<(), WriteError> {
+        let Some(object) = self.look(resource, &item.namespace, &item.name).await? else { return Ok(()) };
+        let mut fields = object.managed_fields().to_vec();
+        let is_of = |entry: &ManagedFieldsEntry, name: &str, operation: &str| {
+            entry.manager.as_deref() == Some(name)
+                && entry.operation.as_deref() == Some(operation)
+                && entry.subresource.as_deref().unwrap_or_default().is_empty()
+        };
+        if fields.iter().any(|entry| is_of(entry, manager, "Apply")) {
+            return Ok(());
+        }
+        let Some(entry) = fields.iter_mut().find(|entry| is_of(entry, former, "Update")) else {
+            return Ok(());
+        };
+        entry.manager = Some(manager.to_owned());
+        entry.operation = Some("Apply".to_owned());
+        let patch = json!({"metadata": {
+            "resourceVersion": object.resource_version(),
+            "uid": object.uid(),
+            "managedFields": fields,
+        }});
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        let api = self.dynamic(resource, some(&item.namespace));
+        self.within(api.patch_metadata(&item.name, &params, &Patch::Merge(patch))).await.map(drop)
     }
 
     /// The metadata of an object, as the server has it.

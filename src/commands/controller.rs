@@ -20,7 +20,8 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{self, Context, Interest, PlaneBook},
+    controllers::{self, Context, Interest, PlaneBook, SecretBook},
+    core::deployment::Settings,
     metrics::Metrics,
     planes::{AddressPolicy, PlaneOptions, Planes},
     server::{self, Health},
@@ -193,6 +194,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         book: PlaneBook::default(),
         engine: Engine::default(),
         releases: Interest::default(),
+        secrets: SecretBook::default(),
+        settings: Settings::default(),
         writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
         events: Recorder::new(client, reporter),
         metrics,

@@ -1,12 +1,18 @@
 //! Environments and projects: ready when what they refer to is, and rid of their namespaces on data planes before they go.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kantor_api::{
-    DataPlane, Environment, Project, common::PlaneRecord, conditions::reasons, environment::EnvironmentStatus,
+    DataPlane, Environment, Project,
+    common::PlaneRecord,
+    conditions::reasons,
+    environment::{EnvironmentStatus, NamespaceRecord},
+    labels,
 };
 use kube::{
     Resource, ResourceExt,
-    runtime::{events::EventType, reflector::ObjectRef},
+    runtime::{controller::Action, events::EventType, reflector::ObjectRef},
 };
 use serde_json::Value;
 
@@ -22,9 +28,60 @@ use crate::{
         hierarchy::{Kind, logical_name, organization_of},
         lifecycle::{self, Profile, Standing},
         namespaces::{self, PlaneNamespace, RemovalStep},
+        release,
     },
     planes::PlaneKey,
 };
+
+pub(super) async fn reconcile(
+    environment: Arc<Environment>,
+    context: Arc<Context>,
+) -> Result<Action, WriteError> {
+    let at_rest = environment.metadata.deletion_timestamp.is_none() && !lifecycle::is_paused(&*environment);
+    let left = if at_rest { leave_former_planes(&environment, &context).await? } else { Cleanup::Done };
+    let next = member::reconcile(environment, context).await?;
+    Ok(if matches!(left, Cleanup::Waiting(_)) { Action::requeue(member::WAITING) } else { next })
+}
+
+/// Removes the namespaces on planes that the environment was on before, once no Deployment has anything there.
+async fn leave_former_planes(environment: &Environment, context: &Context) -> Result<Cleanup, WriteError> {
+    let Ok(current) = context.world.resolve(environment, Kind::DataPlane) else { return Ok(Cleanup::Done) };
+    if let Some(why) = context.world.behind(Kind::Deployment) {
+        return Err(WriteError::Transient(why));
+    }
+    let claimed = claimed(environment, context);
+    let is_left = |record: &NamespaceRecord| {
+        (&record.data_plane.namespace, &record.data_plane.name) != (&current.namespace, &current.name)
+            && !claimed.iter().any(|claim| {
+                claim.name == record.name && release::is_on(&claim.data_plane, &record.data_plane)
+            })
+    };
+    remove_namespaces(environment, &[environment], is_left, context).await
+}
+
+/// The namespaces that Deployments of the environment use or are about to use, on this plane or a former one.
+fn claimed(environment: &Environment, context: &Context) -> Vec<NamespaceRecord> {
+    let stores = &context.world.stores;
+    let deployments = context.world.children(environment, Kind::Deployment);
+    let found = deployments
+        .iter()
+        .filter_map(|id| stores.deployments.get(&ObjectRef::new(&id.name).within(&id.namespace)));
+    found
+        .flat_map(|deployment| {
+            let status = deployment.status.clone().unwrap_or_default();
+            let project = deployment.labels().get(labels::PROJECT).cloned().unwrap_or_default();
+            let planes = status.data_plane.into_iter().chain(status.cleaning);
+            status.namespace.into_iter().flat_map(move |name| {
+                let project = project.clone();
+                planes.clone().map(move |data_plane| NamespaceRecord {
+                    data_plane,
+                    name: name.clone(),
+                    project: project.clone(),
+                })
+            })
+        })
+        .collect()
+}
 
 impl Member for Environment {
     const PROFILE: &'static Profile = &lifecycle::ENVIRONMENT;
@@ -65,6 +122,7 @@ impl Member for Environment {
         });
         let namespaces = namespaces::record(
             &before.namespaces,
+            &claimed(self, context),
             current.as_ref(),
             &organization_of(self),
             &logical_name(self),
@@ -95,7 +153,7 @@ impl Member for Project {
             .filter_map(|id| stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace)))
             .collect();
         let environments: Vec<&Environment> = environments.iter().map(|environment| &**environment).collect();
-        remove_namespaces(self, &environments, |project| project == name, context).await
+        remove_namespaces(self, &environments, |record| record.project == name, context).await
     }
 }
 
@@ -120,11 +178,11 @@ fn seen_on(plane: &PlaneRecord, context: &Context) -> Option<Vec<PlaneNamespace>
     if same { namespaces_on(&connected) } else { None }
 }
 
-/// Removes the namespaces of `environments` that are for a project that `wanted` accepts.
+/// Removes the recorded namespaces of `environments` that `wanted` accepts.
 async fn remove_namespaces<K>(
     object: &K,
     environments: &[&Environment],
-    wanted: impl Fn(&str) -> bool,
+    wanted: impl Fn(&NamespaceRecord) -> bool,
     context: &Context,
 ) -> Result<Cleanup, WriteError>
 where
@@ -134,7 +192,7 @@ where
     for environment in environments {
         let (organization, name) = (organization_of(*environment), logical_name(*environment));
         let recorded = environment.status.iter().flat_map(|status| &status.namespaces);
-        for record in recorded.filter(|record| wanted(&record.project)) {
+        for record in recorded.filter(|record| wanted(record)) {
             let shown = format!("namespace {} on data plane {}", record.name, record.data_plane.name);
             let seen = seen_on(&record.data_plane, context);
             match namespaces::removal_step(record, &organization, &name, seen.as_deref()) {
@@ -163,11 +221,7 @@ where
 }
 
 /// Whether nobody will ever remove the namespace through us: the user lets go, or the data plane is no longer registered.
-fn given_up(
-    object: &impl ResourceExt,
-    record: &kantor_api::environment::NamespaceRecord,
-    context: &Context,
-) -> bool {
+fn given_up(object: &impl ResourceExt, record: &NamespaceRecord, context: &Context) -> bool {
     let plane = ObjectRef::new(&record.data_plane.name).within(&record.data_plane.namespace);
     lifecycle::is_orphaning(object)
         || (context.world.behind(Kind::DataPlane).is_none()

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// How often an object that is being deleted looks again; it costs no request.
-const WAITING: Duration = Duration::from_secs(10);
+pub(super) const WAITING: Duration = Duration::from_secs(10);
 
 /// What remains to be cleaned up outside the control plane.
 pub(super) enum Cleanup {

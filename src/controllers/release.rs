@@ -5,6 +5,7 @@ mod interest;
 mod place;
 
 use std::{
+    collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::Arc,
     time::Duration,
@@ -91,7 +92,7 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
     let namespaces = release::namespaces(&rendered);
     let made_for_it = namespaces.iter().filter(|name| {
         before.namespaces.contains(name)
-            || place.namespaces.get(None, name).is_none_or(|found| is_made_for(&found, release))
+            || place.namespaces.get(None, name).is_none_or(|found| is_made_for_releases(&found))
     });
     let recorded = release::record(&before, &place.record, &rendered, made_for_it.cloned());
     let mut written = None;
@@ -101,19 +102,19 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
     let release = written.as_ref().unwrap_or(release);
     clean_up::follow_only(release, &recorded, context);
 
-    make_namespaces(release, place, &recorded, context).await?;
+    let unmade = make_namespaces(release, place, &recorded, context).await;
     let wanted: Vec<Placed> = rendered
         .into_iter()
         .zip(&recorded.resources)
         .map(|(rendered, entry)| (rendered.wanted, entry.uid.clone()))
         .collect();
-    let changes = context.engine.sync(&place.site(), &owner_of(release), &wanted).await;
+    let changes = sync(release, place, &wanted, &unmade, context).await;
     tell_of_drift(release, &changes, context).await;
     let in_place = changes.iter().all(|change| change.outcome.is_in_place());
 
     // Only what is there for sure takes the place of what was there.
     let (removing, left) = if in_place {
-        clean_up::remove(release, recorded.removing.clone(), context).await?
+        clean_up::remove(release, recorded.removing.clone(), context).await
     } else {
         let left = recorded.removing.iter().flat_map(|place| place.objects.iter().map(shown)).collect();
         (recorded.removing.clone(), left)
@@ -179,13 +180,14 @@ fn refusals(release: &Release, place: &Place, scoped: &[(Rendered, bool)]) -> Ve
     tenancy::refusals(&tenant, place.policy(), &asked, &live).into_iter().flatten().collect()
 }
 
-/// Makes the namespaces that the objects need and that are not there.
+/// Makes the namespaces that the objects need and that are not there; returns those that could not be made, and why.
 async fn make_namespaces(
     release: &Release,
     place: &Place,
     recorded: &Recorded,
     context: &Context,
-) -> Result<(), WriteError> {
+) -> HashMap<String, WriteError> {
+    let mut unmade = HashMap::new();
     for name in &recorded.namespaces {
         if place.namespaces.get(None, name).is_some() {
             continue;
@@ -193,17 +195,55 @@ async fn make_namespaces(
         match place.own_writer().create(&release::targeted_namespace(release, name)).await {
             Ok(()) => context.metrics.applied("created"),
             Err(WriteError::Conflict) => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                unmade.insert(name.clone(), error);
+            }
         }
     }
-    Ok(())
+    unmade
 }
 
-/// Whether a namespace was made for this Release.
-fn is_made_for(namespace: &DynamicObject, release: &Release) -> bool {
-    let label = |key: &str| namespace.labels().get(key).map(String::as_str);
-    label(labels::CREATED_BY) == Some(labels::MANAGED_BY_RELEASE_CONTROLLER)
-        && label(labels::RELEASE_UID) == release.uid().as_deref()
+/// Brings the objects to what they shall be, but for those whose namespace could not be made.
+async fn sync(
+    release: &Release,
+    place: &Place,
+    wanted: &[Placed],
+    unmade: &HashMap<String, WriteError>,
+    context: &Context,
+) -> Vec<Change> {
+    let blocked = |item: &InventoryItem| unmade.get(&item.namespace);
+    let free: Vec<Placed> =
+        wanted.iter().filter(|(wanted, _)| blocked(&wanted.item()).is_none()).cloned().collect();
+    let mut synced = context.engine.sync(&place.site(), &owner_of(release), &free).await.into_iter();
+    let changes = wanted.iter().filter_map(|(wanted, recorded)| {
+        let item = InventoryItem { uid: recorded.clone(), ..wanted.item() };
+        match blocked(&item) {
+            Some(error) => {
+                let why = format!("namespace {} could not be made: {error}", item.namespace);
+                Some(Change {
+                    item,
+                    outcome: unmade_outcome(error, why),
+                    again: Some(WAITING),
+                    version: None,
+                })
+            }
+            None => synced.next(),
+        }
+    });
+    changes.collect()
+}
+
+fn unmade_outcome(error: &WriteError, why: String) -> Outcome {
+    match error {
+        WriteError::Refused(_) | WriteError::Immutable(_) => Outcome::Refused(why),
+        WriteError::Conflict | WriteError::Busy { .. } | WriteError::Transient(_) => Outcome::Failed(why),
+    }
+}
+
+/// Whether a namespace was made for Releases, be it this one or another: it goes with the last of them.
+fn is_made_for_releases(namespace: &DynamicObject) -> bool {
+    let created_by = namespace.labels().get(labels::CREATED_BY);
+    created_by.is_some_and(|by| by == labels::MANAGED_BY_RELEASE_CONTROLLER)
 }
 
 /// What is seen of an object after it was applied.
@@ -274,6 +314,7 @@ fn owner_of(release: &Release) -> Owner {
         label: labels::RELEASE_UID,
         adopt: asks(annotations::ADOPT),
         replace: asks(annotations::REPLACE),
+        ..Owner::default()
     }
 }
 

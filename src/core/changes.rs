@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::covers;
 
 /// On whose behalf objects are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// UID of the object of the control plane.
+    /// What tells the owner apart: UID of the object of the control plane.
     pub uid: String,
     /// Label of the objects that carries it.
     pub label: &'static str,
@@ -19,6 +19,10 @@ pub struct Owner {
     pub adopt: bool,
     /// Whether objects whose immutable fields changed may be deleted and made anew.
     pub replace: bool,
+    /// Labels by which objects that were made before Kantor are known to be the owner's; none: there are none.
+    pub inherited: BTreeMap<String, String>,
+    /// Under which name such objects were written: what it set and is no longer wanted goes.
+    pub former_manager: Option<&'static str>,
 }
 
 /// An object that shall be on a cluster.
@@ -160,7 +164,10 @@ pub fn holder(owner: &Owner, labels: &BTreeMap<String, String>, recorded: bool) 
             _ => "another object of Kantor".to_owned(),
         });
     }
-    if recorded || label(owner.label) == Some(&owner.uid) { Holder::Own } else { Holder::Nobody }
+    let inherited = !owner.inherited.is_empty()
+        && owner.inherited.iter().all(|(key, value)| labels.get(key) == Some(value));
+    let own = recorded || inherited || label(owner.label) == Some(&owner.uid);
+    if own { Holder::Own } else { Holder::Nobody }
 }
 
 /// What is to be done about an object that shall be there.

@@ -71,8 +71,8 @@ pub const DATA_PLANE: Profile = Profile {
     ready: reasons::DATA_PLANE_CONNECTED,
     finalizing: reasons::DATA_PLANE_FINALIZING,
     needs: &[],
-    // Releases: those that still have objects there.
-    on_delete: &[Stage::Await(&[Kind::Environment, Kind::Release])],
+    // Deployments and Releases: those that still have objects there.
+    on_delete: &[Stage::Await(&[Kind::Environment, Kind::Deployment, Kind::Release])],
 };
 
 /// Environments.
@@ -143,6 +143,17 @@ pub const DEPLOYABLE_ARTIFACT: Profile = Profile {
     finalizing: reasons::DEPLOYABLE_ARTIFACT_FINALIZING,
     needs: &[Kind::DeploymentTrack],
     on_delete: &[Stage::Await(&[Kind::Deployment])],
+};
+
+/// Deployments.
+pub const DEPLOYMENT: Profile = Profile {
+    kind: Kind::Deployment,
+    finalizer: Some(finalizers::DEPLOYMENT),
+    accepted: None,
+    ready: reasons::DEPLOYMENT_READY,
+    finalizing: reasons::DEPLOYMENT_FINALIZING,
+    needs: &[Kind::Project, Kind::Component, Kind::DeploymentTrack, Kind::Environment],
+    on_delete: &[Stage::Delete(&[Kind::Endpoint])],
 };
 
 /// Releases.

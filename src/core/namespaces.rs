@@ -36,10 +36,11 @@ impl PlaneNamespace {
 /// What is seen on a data plane at the moment: nothing if it cannot be told.
 pub type Sight<'a> = &'a dyn Fn(&PlaneRecord) -> Option<Vec<PlaneNamespace>>;
 
-/// What is to be recorded for an environment: what was recorded and is not known to be gone, and what is seen on the
-/// data plane `current`.
+/// What is to be recorded for an environment: what Deployments are about to use or still use (`claimed`), what was
+/// recorded and is not known to be gone, and what is seen on the data plane `current`.
 pub fn record(
     recorded: &[NamespaceRecord],
+    claimed: &[NamespaceRecord],
     current: Option<&PlaneRecord>,
     organization: &str,
     environment: &str,
@@ -52,6 +53,7 @@ pub fn record(
                 seen.iter().any(|ns| ns.name == record.name && ns.is_of(organization, environment))
             })
         })
+        .chain(claimed)
         .cloned()
         .collect();
     for namespace in
@@ -134,7 +136,7 @@ mod tests {
             namespace("other-tenant", "globex", "dev"),
             PlaneNamespace { labels: BTreeMap::new(), ..namespace("unlabelled", "acme", "dev") },
         ];
-        let records = record(&[], Some(&plane_a()), "acme", "dev", &|_| Some(seen.clone()));
+        let records = record(&[], &[], Some(&plane_a()), "acme", "dev", &|_| Some(seen.clone()));
         assert_eq!(records, [recorded("ours", plane_a())]);
     }
 
@@ -143,11 +145,21 @@ mod tests {
         let before = [recorded("old", plane_b()), recorded("gone", plane_a())];
         // Plane b does not answer; plane a does and has nothing.
         let sight = |plane: &PlaneRecord| (plane.name == "a").then(Vec::new);
-        assert_eq!(record(&before, Some(&plane_a()), "acme", "dev", &sight), [recorded("old", plane_b())]);
         assert_eq!(
-            record(&before, None, "acme", "dev", &|_| None),
+            record(&before, &[], Some(&plane_a()), "acme", "dev", &sight),
+            [recorded("old", plane_b())]
+        );
+        assert_eq!(
+            record(&before, &[], None, "acme", "dev", &|_| None),
             [recorded("gone", plane_a()), recorded("old", plane_b())]
         );
+    }
+
+    #[test]
+    fn what_a_deployment_is_about_to_use_is_recorded_before_it_is_there() {
+        let claimed = [recorded("new", plane_a())];
+        let records = record(&[], &claimed, Some(&plane_a()), "acme", "dev", &|_| Some(vec![]));
+        assert_eq!(records, claimed);
     }
 
     #[rstest]

@@ -28,7 +28,7 @@ use crate::support::{PATIENCE, Stage, full, options, soon};
 const SELECTOR: &str = "openchoreo.dev/managed-by=release-controller";
 
 fn owner(uid: &str) -> Owner {
-    Owner { uid: uid.to_owned(), label: labels::RELEASE_UID, adopt: false, replace: false }
+    Owner { uid: uid.to_owned(), label: labels::RELEASE_UID, ..Owner::default() }
 }
 
 fn site(plane: &Plane) -> Site<'_> {

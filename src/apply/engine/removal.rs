@@ -1,5 +1,7 @@
 //! Removing what an owner no longer wants, in the reverse order of making it.
 
+use std::collections::BTreeMap;
+
 use futures::{FutureExt, StreamExt, stream};
 use kantor_api::common::InventoryItem;
 use kube::{ResourceExt, api::ApiResource};
@@ -29,6 +31,15 @@ pub enum Remains {
     Waiting(String),
     /// It could not be removed; it is tried again.
     Failed(String),
+}
+
+/// Something in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Kind and name.
+    pub what: String,
+    /// Whether it is kept by an owner of the same kind.
+    pub kept: bool,
 }
 
 impl Engine {
@@ -127,9 +138,9 @@ impl Engine {
         }
     }
 
-    /// Something in a namespace that Kubernetes itself did not put there, in words; nothing if there is nothing. Objects
-    /// with an owner do not count: they go with it, and it would be found.
-    pub async fn something_in(&self, site: &Site<'_>, namespace: &str) -> Result<Option<String>, WriteError> {
+    /// Something in a namespace that Kubernetes itself did not put there, rather what nobody keeps; nothing if there is
+    /// nothing. Objects with an owner do not count: they go with it, and it would be found.
+    pub async fn something_in(&self, site: &Site<'_>, namespace: &str) -> Result<Option<Found>, WriteError> {
         let kinds = site.plane.kinds();
         let mut seen = std::collections::BTreeSet::new();
         let resources: Vec<ApiResource> = kinds
@@ -141,13 +152,10 @@ impl Engine {
             .into_iter()
             .map(|resource| look_for_others(site, resource, namespace).boxed())
             .collect();
-        let found: Vec<Result<Option<String>, WriteError>> =
+        let found: Vec<Result<Option<Found>, WriteError>> =
             stream::iter(looks).buffered(PARALLEL).collect().await;
-        let mut first = None;
-        for found in found {
-            first = first.or(found?);
-        }
-        Ok(first)
+        let found: Vec<Option<Found>> = found.into_iter().collect::<Result<_, _>>()?;
+        Ok(found.into_iter().flatten().min_by_key(|found| found.kept))
     }
 }
 
@@ -156,17 +164,22 @@ async fn look_for_others(
     site: &Site<'_>,
     resource: ApiResource,
     namespace: &str,
-) -> Result<Option<String>, WriteError> {
+) -> Result<Option<Found>, WriteError> {
     let (objects, more) = site.writer.look_around(&resource, namespace).await?;
-    let other = objects.iter().find(|object| {
+    let others = objects.iter().filter(|object| {
         object.owner_references().is_empty()
             && !matches!(
                 (resource.kind.as_str(), object.name_any().as_str()),
                 ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default")
             )
     });
-    let name = other.map(ResourceExt::name_any).or_else(|| more.then(|| "objects".to_owned()));
-    Ok(name.map(|name| format!("{} {name}", resource.kind)))
+    let found = |name: &str, kept| Found { what: format!("{} {name}", resource.kind), kept };
+    let selected = site.selector.split_once('=');
+    let kept = |labels: &BTreeMap<String, String>| {
+        selected.is_some_and(|(key, value)| labels.get(key).is_some_and(|found| found == value))
+    };
+    let others = others.map(|object| found(&object.name_any(), kept(object.labels())));
+    Ok(others.min_by_key(|found| found.kept).or_else(|| more.then(|| found("objects", false))))
 }
 
 fn failure(item: &InventoryItem, error: &WriteError) -> String {

@@ -19,7 +19,7 @@ use super::{
     status_of, write,
 };
 use crate::{
-    apply::{Remains, Site, WriteError, Writer},
+    apply::{Found, Remains, Site, WriteError, Writer},
     controllers::{
         data_plane::{self, Reach},
         environment::key_of,
@@ -40,7 +40,7 @@ pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Act
     if lifecycle::is_orphaning(release) {
         let_go(release, &recorded, context).await;
     } else {
-        let (left, why) = remove_with_reasons(release, recorded, context).await?;
+        let (left, why) = remove_with_reasons(release, recorded, context).await;
         if !left.is_empty() || !why.is_empty() {
             say(release, &why, context).await?;
             return Ok(Action::requeue(WAITING));
@@ -59,9 +59,9 @@ pub(super) async fn remove(
     release: &Release,
     places: Vec<RemovingObjects>,
     context: &Context,
-) -> Result<(Vec<RemovingObjects>, Vec<String>), WriteError> {
-    let (left, why) = remove_with_reasons(release, places, context).await?;
-    Ok((left, why.into_iter().map(|why| why.text).collect()))
+) -> (Vec<RemovingObjects>, Vec<String>) {
+    let (left, why) = remove_with_reasons(release, places, context).await;
+    (left, why.into_iter().map(|why| why.text).collect())
 }
 
 /// Why something is still there.
@@ -74,7 +74,7 @@ async fn remove_with_reasons(
     release: &Release,
     places: Vec<RemovingObjects>,
     context: &Context,
-) -> Result<(Vec<RemovingObjects>, Vec<Why>), WriteError> {
+) -> (Vec<RemovingObjects>, Vec<Why>) {
     let (mut left, mut why) = (vec![], vec![]);
     for place in places {
         let name = &place.data_plane.name;
@@ -95,10 +95,10 @@ async fn remove_with_reasons(
         let policy = data_plane_of(&place.data_plane, context);
         let policy = policy.as_ref().and_then(|plane| plane.spec.release_policy.as_ref());
         let site = site(&plane, policy);
-        let remains = remove_from(release, &site, &place, &mut why, context).await?;
+        let remains = remove_from(release, &site, &place, &mut why, context).await;
         left.extend(remains);
     }
-    Ok((left, why))
+    (left, why)
 }
 
 async fn remove_from(
@@ -107,7 +107,7 @@ async fn remove_from(
     place: &RemovingObjects,
     why: &mut Vec<Why>,
     context: &Context,
-) -> Result<Option<RemovingObjects>, WriteError> {
+) -> Option<RemovingObjects> {
     let removed = context.engine.remove(site, &owner_of(release), &place.objects).await;
     let mut there = HashSet::new();
     for done in removed {
@@ -124,17 +124,21 @@ async fn remove_from(
     let mut namespaces = vec![];
     for name in &place.namespaces {
         // Its own objects first: they would look like somebody's.
-        let waits = objects.iter().any(|item| item.namespace == *name);
-        if waits || !remove_namespace(release, site, &place.data_plane, name, context).await? {
-            if !waits {
-                why.push(Why { text: format!("namespace {name} is being deleted"), failed: false });
-            }
+        if objects.iter().any(|item| item.namespace == *name) {
             namespaces.push(name.clone());
+            continue;
         }
+        let (text, failed) = match remove_namespace(release, site, &place.data_plane, name, context).await {
+            Ok(true) => continue,
+            Ok(false) => (format!("namespace {name} is being deleted"), false),
+            Err(error) => (format!("namespace {name}: {error}"), true),
+        };
+        why.push(Why { text, failed });
+        namespaces.push(name.clone());
     }
     let data_plane = place.data_plane.clone();
     let left = RemovingObjects { data_plane, objects, namespaces };
-    Ok((!left.objects.is_empty() || !left.namespaces.is_empty()).then_some(left))
+    (!left.objects.is_empty() || !left.namespaces.is_empty()).then_some(left)
 }
 
 /// Removes a namespace that was made for Releases, unless somebody else put something there. True when there is nothing
@@ -165,11 +169,16 @@ async fn remove_namespace(
         NamespaceStep::Leave => Ok(true),
         NamespaceStep::AwaitEnd => Ok(false),
         NamespaceStep::DeleteIfEmpty(uid) => {
-            if let Some(found) = context.engine.something_in(site, name).await? {
-                let note = format!("left behind: namespace {name}, which holds {found}");
-                member::publish(release, EventType::Warning, "Remove", reasons::LEFT_BEHIND, note, context)
-                    .await;
-                return Ok(true);
+            match context.engine.something_in(site, name).await? {
+                None => {}
+                // Its own Release sees to it.
+                Some(Found { kept: true, .. }) => return Ok(true),
+                Some(Found { what, .. }) => {
+                    let note = format!("left behind: namespace {name}, which holds {what}");
+                    let reason = reasons::LEFT_BEHIND;
+                    member::publish(release, EventType::Warning, "Remove", reason, note, context).await;
+                    return Ok(true);
+                }
             }
             let writer = Writer::new(site.plane.calls(), site.plane.deadline).with_slots(site.plane.slots());
             writer.delete(&Kind::Namespace.resource(), "", name, uid).await?;
@@ -251,9 +260,12 @@ pub(super) fn follow_only(release: &Release, recorded: &Recorded, context: &Cont
     let before = Recorded::of(&status_of(release)).everything();
     planes.extend(before.iter().map(|place| key_of(&place.data_plane)));
     for key in planes {
-        let here = everything.iter().filter(|place| key_of(&place.data_plane) == key);
-        let kinds = here.flat_map(|place| &place.objects).map(kind_of).collect();
-        let free = context.releases.set(&key, &uid, &kinds);
+        let kinds_in = |places: &[RemovingObjects]| -> HashSet<_> {
+            let here = places.iter().filter(|place| key_of(&place.data_plane) == key);
+            here.flat_map(|place| &place.objects).map(kind_of).collect()
+        };
+        let (kinds, had) = (kinds_in(&everything), kinds_in(&before));
+        let free = context.releases.set(&key, &uid, &kinds, &had);
         let Ok(plane) = context.planes.get(&key) else { continue };
         for kind in free {
             if let Serving::Served { resource, .. } = plane.serving(&kind) {

@@ -24,11 +24,18 @@ pub struct Interest {
 type Compiled = (Option<i64>, Arc<Checks>);
 
 impl Interest {
-    /// Notes that the Release with this UID has objects of these kinds on a plane, and of no others; returns the kinds
-    /// that nobody has objects of any more.
-    pub(super) fn set(&self, plane: &PlaneKey, uid: &str, kinds: &HashSet<Kind>) -> Vec<Kind> {
+    /// Notes that the Release with this UID has objects of these kinds on a plane, and no longer of those that it `had`
+    /// or was noted for; returns the kinds that nobody has objects of any more.
+    pub(super) fn set(
+        &self,
+        plane: &PlaneKey,
+        uid: &str,
+        kinds: &HashSet<Kind>,
+        had: &HashSet<Kind>,
+    ) -> Vec<Kind> {
         let mut interested = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        for kind in kinds {
+        // Also of what it had: a removal follows kinds, and may be the second one.
+        for kind in kinds.union(had) {
             interested.entry((plane.clone(), kind.clone())).or_default().insert(uid.to_owned());
         }
         let mut free = vec![];
@@ -65,10 +72,14 @@ mod tests {
         let plane = PlaneKey { namespace: "acme".into(), name: "plane".into() };
         let kinds =
             |names: &[&str]| names.iter().map(|name| Kind::new("", "v1", *name)).collect::<HashSet<_>>();
-        assert!(interest.set(&plane, "a", &kinds(&["ConfigMap", "Secret"])).is_empty());
-        assert!(interest.set(&plane, "b", &kinds(&["ConfigMap"])).is_empty());
-        assert_eq!(interest.set(&plane, "a", &kinds(&["ConfigMap"])), [Kind::new("", "v1", "Secret")]);
-        assert!(interest.set(&plane, "a", &kinds(&[])).is_empty());
-        assert_eq!(interest.set(&plane, "b", &kinds(&[])), [Kind::new("", "v1", "ConfigMap")]);
+        let set = |uid, now: &[&str], had: &[&str]| interest.set(&plane, uid, &kinds(now), &kinds(had));
+        let kind = |name: &str| Kind::new("", "v1", name);
+        assert!(set("a", &["ConfigMap", "Secret"], &[]).is_empty());
+        assert!(set("b", &["ConfigMap"], &[]).is_empty());
+        assert_eq!(set("a", &["ConfigMap"], &["ConfigMap", "Secret"]), [kind("Secret")]);
+        assert!(set("a", &[], &["ConfigMap"]).is_empty());
+        assert_eq!(set("b", &[], &["ConfigMap"]), [kind("ConfigMap")]);
+        // It was removed once more, and its kinds followed for that.
+        assert_eq!(set("b", &[], &["ConfigMap"]), [kind("ConfigMap")]);
     }
 }

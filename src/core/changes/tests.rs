@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 
 fn owner() -> Owner {
-    Owner { uid: "me".into(), label: labels::RELEASE_UID, adopt: false, replace: false }
+    Owner { uid: "me".into(), label: labels::RELEASE_UID, ..Owner::default() }
 }
 
 fn object(value: Value) -> DynamicObject {
@@ -107,6 +107,19 @@ fn labels_that_somebody_removed_are_put_back_on_the_object_that_was_recorded() {
     let live = with_label(live(), labels::RELEASE_UID, None);
     assert!(matches!(decide(Some(&live), Some("uid")), Step::Update { .. }));
     assert!(matches!(decide(Some(&live), Some("an earlier one")), Step::Refuse(_)));
+}
+
+#[test]
+fn what_was_made_before_kantor_is_known_by_its_labels_and_no_more_than_that() {
+    let of = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let heir = Owner { inherited: of(&[("component-name", "cart"), ("managed-by", "it")]), ..owner() };
+    assert_eq!(holder(&heir, &of(&[("component-name", "cart"), ("managed-by", "it")]), false), Holder::Own);
+    assert_eq!(holder(&heir, &of(&[("component-name", "cart")]), false), Holder::Nobody);
+    let others = of(&[("component-name", "cart"), ("managed-by", "it"), (labels::OWNER_UID, "other")]);
+    assert!(matches!(holder(&heir, &others, false), Holder::Other(_)));
+    assert_eq!(holder(&owner(), &of(&[]), false), Holder::Nobody);
 }
 
 #[test]

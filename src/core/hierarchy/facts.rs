@@ -122,6 +122,15 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
         self
     }
 
+    /// Data planes, by namespace and name, that it has objects on, wherever its environment is by now.
+    fn on_planes(mut self, planes: BTreeSet<(String, String)>) -> Self {
+        for (namespace, name) in planes {
+            let scope = vec![namespace.clone()];
+            self.needs.push(Need { kind: Kind::DataPlane, namespace, scope, name, passes_on: &[] });
+        }
+        self
+    }
+
     /// What was added last concerns those of `kinds` who need this object, too.
     fn passing_on(mut self, from: usize, kinds: &'static [Kind]) -> Self {
         self.needs[from..].iter_mut().for_each(|need| need.passes_on = kinds);
@@ -296,16 +305,38 @@ impl Described for DeployableArtifact {
         let before = describing.needs.len();
         let build = self.spec.target_artifact.from_build_ref.as_ref().and_then(|build| build.name.clone());
         let application = self.spec.configuration.as_ref().and_then(|c| c.application.as_ref());
-        application
-            .map(configuration_groups)
-            .unwrap_or_default()
-            .into_iter()
-            .fold(describing.refers(Kind::Build, TRACK, build, ""), |describing, group| {
-                describing.refers(Kind::ConfigurationGroup, ORGANIZATION, Some(group.to_owned()), "")
-            })
+        describing
+            .refers(Kind::Build, TRACK, build, "")
+            .values_of(application)
             .passing_on(before, &[Kind::Deployment])
             .facts((), ())
     }
+}
+
+impl<K: Resource<DynamicType = ()>> Describing<'_, K> {
+    /// The configuration groups and Secrets that an application takes values from.
+    fn values_of(self, application: Option<&Application>) -> Self {
+        let Some(application) = application else { return self };
+        let namespace = self.namespace();
+        let with_groups = configuration_groups(application).into_iter().fold(self, |describing, group| {
+            describing.refers(Kind::ConfigurationGroup, ORGANIZATION, Some(group.to_owned()), "")
+        });
+        secrets(application).into_iter().fold(with_groups, |describing, secret| {
+            describing.names(Kind::Secret, namespace.clone(), secret.to_owned())
+        })
+    }
+}
+
+/// Names of the Secrets that an application takes values from.
+fn secrets(application: &Application) -> BTreeSet<&str> {
+    let env = application.env.iter().filter_map(|env| env.value_from.as_ref());
+    let files = application.file_mounts.iter().filter_map(|file| file.value_from.as_ref());
+    let keys = env.chain(files).filter_map(|from| Some(from.secret_ref.as_ref()?.name.as_str()));
+    let env_from =
+        application.env_from.iter().filter_map(|from| Some(from.secret_ref.as_ref()?.name.as_str()));
+    let files_from =
+        application.file_mounts_from.iter().filter_map(|from| Some(from.secret_ref.as_ref()?.name.as_str()));
+    keys.chain(env_from).chain(files_from).collect()
 }
 
 /// Names of the configuration groups that an application takes values from.
@@ -334,15 +365,15 @@ impl Described for Deployment {
             .parent(Kind::Environment, &[labels::ORGANIZATION, labels::ENVIRONMENT])
             .refers(Kind::DeployableArtifact, TRACK, Some(self.spec.deployment_artifact_ref.clone()), "");
         let overrides = self.spec.configuration_overrides.as_ref().and_then(|o| o.application.as_ref());
-        let groups = overrides.map(configuration_groups).unwrap_or_default();
-        let plane = self.status.as_ref().and_then(|status| status.data_plane.as_ref());
-        let plane = plane.map(|plane| (plane.namespace.clone(), plane.name.clone()));
-        groups
+        let status = self.status.as_ref();
+        let planes: BTreeSet<_> = status
             .into_iter()
-            .fold(describing, |describing, group| {
-                describing.refers(Kind::ConfigurationGroup, ORGANIZATION, Some(group.to_owned()), "")
-            })
-            .facts((), plane)
+            .flat_map(|status| status.data_plane.iter().chain(&status.cleaning))
+            .map(|plane| (plane.namespace.clone(), plane.name.clone()))
+            .collect();
+        let place = status.map(|status| status.namespace.clone());
+        let describing = describing.values_of(overrides).on_planes(planes.clone());
+        describing.facts((), (place, planes))
     }
 }
 
@@ -386,7 +417,6 @@ impl Described for Release {
             name: owner.component_name.clone(),
             passes_on: &[],
         });
-        // The planes that it has objects on, wherever its environment is by now.
         let status = self.status.as_ref();
         let planes: BTreeSet<_> = status
             .and_then(|status| status.data_plane.as_ref())
@@ -394,10 +424,6 @@ impl Described for Release {
             .chain(status.into_iter().flat_map(|status| &status.removing).map(|place| &place.data_plane))
             .map(|plane| (plane.namespace.clone(), plane.name.clone()))
             .collect();
-        for (namespace, name) in planes {
-            let scope = vec![namespace.clone()];
-            describing.needs.push(Need { kind: Kind::DataPlane, namespace, scope, name, passes_on: &[] });
-        }
-        describing.facts((), ())
+        describing.on_planes(planes).facts((), ())
     }
 }

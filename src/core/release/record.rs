@@ -58,6 +58,11 @@ pub fn is_on(a: &PlaneRecord, b: &PlaneRecord) -> bool {
     }
 }
 
+/// The same cluster as it is reached now: what is recorded under a name that is gone would be given up.
+fn as_now(old: &PlaneRecord, now: &PlaneRecord) -> PlaneRecord {
+    PlaneRecord { cluster_uid: now.cluster_uid.clone().or_else(|| old.cluster_uid.clone()), ..now.clone() }
+}
+
 /// What is to be recorded of a Release whose objects shall be on `plane`: what was recorded and is no longer wanted is
 /// to be removed.
 pub fn record(
@@ -79,6 +84,7 @@ pub fn record(
         let (again, gone): (Vec<_>, Vec<_>) = place.objects.drain(..).partition(&is_wanted);
         known.extend(again.into_iter().map(|item| (object_key(&item), entry_of(String::new(), item))));
         place.objects = gone;
+        place.data_plane = as_now(&place.data_plane, plane);
         place.namespaces.retain(|name| !namespaces.contains(name));
     }
     if let Some(old) = &before.data_plane {
@@ -91,6 +97,7 @@ pub fn record(
                 leaving.push(item);
             }
         }
+        let old = if stays { &as_now(old, plane) } else { old };
         let old_place = removing_from(&mut removing, old);
         add_objects(old_place, leaving);
         for name in before.namespaces.iter().filter(|name| !stays || !namespaces.contains(*name)) {

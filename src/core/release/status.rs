@@ -35,7 +35,8 @@ pub struct Observed {
     pub status: Option<Value>,
 }
 
-/// The state of each object, in the order of the spec, as large as there is room for beside the spec.
+/// The state of each object, in the order of the spec, as large as there is room for beside the spec
+/// and what is to be removed.
 pub fn assess(
     spec: &ReleaseSpec,
     before: &Recorded,
@@ -43,11 +44,21 @@ pub fn assess(
     now: &Time,
 ) -> Vec<ResourceStatus> {
     let spec_size = serde_json::to_vec(spec).map_or(0, |text| text.len());
+    let removing_size = serde_json::to_vec(&before.removing).map_or(0, |text| text.len());
     // Whoever writes the spec by server-side apply has its fields listed once more.
-    let room = OBJECT_LIMIT.saturating_sub(spec_size + spec_size / 4).max(LEAST);
+    let room = OBJECT_LIMIT.saturating_sub(spec_size + spec_size / 4 + removing_size).max(LEAST);
     let entries =
         before.resources.iter().zip(observed).map(|(before, observed)| entry(before, observed, now));
-    fitted(entries.collect(), room)
+    let mut entries = fitted(entries.collect(), room);
+    // Only now: what there is no room for is not there to compare, and must not look new every time.
+    for (before, entry) in before.resources.iter().zip(&mut entries) {
+        let known = (&before.health_status, &before.status, &before.uid);
+        let both_seen = before.last_observed_time.is_some() && entry.last_observed_time.is_some();
+        if both_seen && known == (&entry.health_status, &entry.status, &entry.uid) {
+            entry.last_observed_time.clone_from(&before.last_observed_time);
+        }
+    }
+    entries
 }
 
 /// The state of each object while nothing is known of them.
@@ -66,21 +77,14 @@ fn entry(before: &ResourceStatus, observed: &Observed, now: &Time) -> ResourceSt
         .status
         .clone()
         .filter(|status| serde_json::to_vec(status).is_ok_and(|text| text.len() <= OWN_STATUS_LIMIT));
-    let health = Some(verdict.health.as_str().to_owned());
-    let seen_before = before.last_observed_time.clone();
-    let same = before.health_status == health && before.status == status && before.uid == observed.uid;
-    let time = match (&observed.verdict, seen_before) {
-        (None, before) => before,
-        (Some(_), Some(before)) if same => Some(before),
-        _ => Some(now.clone()),
-    };
+    let seen = observed.verdict.as_ref().map(|_| now.clone());
     ResourceStatus {
         uid: observed.uid.clone(),
-        health_status: health,
+        health_status: Some(verdict.health.as_str().to_owned()),
         message: verdict.message,
         apply_error: observed.outcome.error().map(ToOwned::to_owned),
         status,
-        last_observed_time: time,
+        last_observed_time: seen.or_else(|| before.last_observed_time.clone()),
         ..before.clone()
     }
 }

@@ -59,7 +59,7 @@ fn workload(api_version: &str, kind: &str, place: &str) -> Value {
     })
 }
 
-fn autoscaler(api_version: &str, kind: &str, target: Value) -> Value {
+fn autoscaler(api_version: &str, kind: &str, target: &Value) -> Value {
     let metadata = json!({"namespace": "app", "name": "scaler"});
     json!({
         "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"scaleTargetRef": target},
@@ -128,7 +128,8 @@ fn a_missing_field_is_named(
 
 #[test]
 fn a_list_is_to_be_written_as_its_items() {
-    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"name": "all"}, "items": [settings()]});
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"name": "all"}, "items": [settings()]});
     assert!(wrong(list).contains("each of its items"));
 }
 
@@ -144,7 +145,7 @@ fn all_problems_are_told_and_nothing_is_rendered() {
 #[test]
 fn one_object_under_several_ids_names_the_first_of_them() {
     let hpa =
-        |version: &str| autoscaler(&format!("autoscaling/{version}"), "HorizontalPodAutoscaler", json!({}));
+        |version: &str| autoscaler(&format!("autoscaling/{version}"), "HorizontalPodAutoscaler", &json!({}));
     let elsewhere = with(hpa("v2"), "/metadata/namespace", json!("other"));
     let problems = render(&release(&[
         ("v1", hpa("v1")),
@@ -169,7 +170,7 @@ fn objects_that_differ_in_what_identifies_them_are_two(#[case] path: &str, #[cas
     );
 }
 
-fn secret(fields: Value) -> Value {
+fn secret(fields: &Value) -> Value {
     let mut secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "app", "name": "s"}});
     secret.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -182,21 +183,21 @@ fn secret(fields: Value) -> Value {
 #[case::beside_nothing(json!({"data": null, "stringData": {"a": "z"}}), json!({"a": "eg=="}))]
 #[case::nothing(json!({"data": {"a": "eA=="}, "stringData": null}), json!({"a": "eA=="}))]
 fn plain_texts_of_a_secret_become_its_data(#[case] written: Value, #[case] data: Value) {
-    let intent = one("it", secret(written)).wanted.intent;
+    let intent = one("it", secret(&written)).wanted.intent;
     assert_eq!((&intent["data"], intent.get("stringData")), (&data, None));
 }
 
 #[test]
 fn only_secrets_have_plain_texts() {
-    let mine = with(secret(json!({"stringData": {"a": 1}})), "/apiVersion", json!("example.com/v1"));
+    let mine = with(secret(&json!({"stringData": {"a": 1}})), "/apiVersion", json!("example.com/v1"));
     assert_eq!(one("it", mine).wanted.intent["stringData"], json!({"a": 1}));
 }
 
 #[rstest]
-#[case::number(secret(json!({"stringData": {"pin": 8_675_309}})))]
-#[case::nested(secret(json!({"stringData": {"pin": {"of": CANARY}}})))]
-#[case::no_map(secret(json!({"stringData": CANARY})))]
-#[case::data_is_no_map(secret(json!({"data": CANARY, "stringData": {"a": "b"}})))]
+#[case::number(secret(&json!({"stringData": {"pin": 8_675_309}})))]
+#[case::nested(secret(&json!({"stringData": {"pin": {"of": CANARY}}})))]
+#[case::no_map(secret(&json!({"stringData": CANARY})))]
+#[case::data_is_no_map(secret(&json!({"data": CANARY, "stringData": {"a": "b"}})))]
 #[case::label(with(settings(), "/metadata/labels", json!({"pin": 8_675_309})))]
 #[case::annotations(with(settings(), "/metadata/annotations", json!(CANARY)))]
 #[case::time(with(settings(), "/metadata/creationTimestamp", json!(CANARY)))]
@@ -268,7 +269,7 @@ fn replicas_are_left_to_the_autoscaler_of_the_release(
 ) {
     let all = [
         ("web", workload("apps/v1", "Deployment", "app/web")),
-        ("scaler", autoscaler(api_version, kind, target)),
+        ("scaler", autoscaler(api_version, kind, &target)),
         ("elsewhere", workload("apps/v1", "Deployment", "other/web")),
     ];
     let reversed: Vec<_> = all.iter().rev().cloned().collect();

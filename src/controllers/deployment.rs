@@ -1,0 +1,391 @@
+//! Deployments: an artifact, kept running on the plane of an environment.
+
+mod clean_up;
+mod endpoints;
+mod inputs;
+mod observe;
+mod secrets;
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kantor_api::{
+    Deployment, annotations,
+    common::{InventoryItem, PlaneRecord},
+    conditions::{self, Statement, Status, reasons, types},
+    deployment::DeploymentStatus,
+    labels, managers,
+};
+use kube::{Resource, ResourceExt, runtime::controller::Action, runtime::events::EventType};
+use serde_json::Value;
+
+pub use self::secrets::SecretBook;
+use self::{clean_up::owned, inputs::Resolved};
+use super::{
+    Context, member,
+    place::{self, Located, Place, own_writer},
+};
+use crate::{
+    apply::{Change, Placed, Site, WriteError},
+    core::{
+        changes::{Outcome, Owner, Wanted, object_key, shown},
+        deployment::{Problem, Rendered},
+        hierarchy::organization_of,
+        lifecycle::{self, DEPLOYMENT, Standing},
+        release,
+    },
+    planes::Plane,
+};
+
+/// How often a Deployment that is not ready is looked at again: pods that crash do not wake it.
+const PROGRESSING: Duration = Duration::from_secs(10);
+/// Selects the objects of all Deployments and Endpoints.
+const OWNED: &str = labels::OWNER_UID;
+/// Selects the objects that the Deployments of a project and environment share. A test compares it with its parts.
+const SHARED: &str = "managed-by=choreo-deployment-controller";
+/// Name under which the reference wrote its objects.
+const FORMER_MANAGER: &str = "manager";
+
+pub(super) async fn reconcile(
+    deployment: Arc<Deployment>,
+    context: Arc<Context>,
+) -> Result<Action, WriteError> {
+    let deleting = deployment.meta().deletion_timestamp.is_some();
+    let held = DEPLOYMENT.finalizer.is_some_and(|ours| deployment.finalizers().iter().any(|f| f == ours));
+    if deleting && !held {
+        return Ok(Action::await_change());
+    }
+    if lifecycle::is_paused(&*deployment) {
+        say(&deployment, status_of(&deployment), Standing::Paused, None, &context).await?;
+        return Ok(Action::await_change());
+    }
+    if deleting {
+        return clean_up::finalize(&deployment, &context).await;
+    }
+    if let Some(finalizer) = DEPLOYMENT.finalizer.filter(|_| !held) {
+        // The change wakes it again: nothing is done before the clean-up of it is sure.
+        context.writer.add_finalizer(&*deployment, finalizer).await?;
+        return Ok(Action::await_change());
+    }
+    keep(&deployment, &context).await
+}
+
+/// Brings everything to what the spec says, removes what it no longer says, and tells how it is.
+async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, WriteError> {
+    let before = status_of(deployment);
+    let resolved = match inputs::resolve(deployment, context) {
+        Ok(resolved) => resolved,
+        Err(stop) => return stopped(deployment, before, stop.standing, stop.artifact, context).await,
+    };
+    let place = match place::locate(&resolved.environment, context) {
+        Located::At(place) => place,
+        Located::NotYet(_) if member::is_spoken_for(deployment) => return Ok(Action::await_change()),
+        Located::NotYet(standing) | Located::Nowhere(standing) => {
+            return stopped(deployment, before, standing, None, context).await;
+        }
+    };
+    let rendered = match resolved.render(deployment, &place, context).await? {
+        Ok(rendered) => rendered,
+        Err(problems) => {
+            let (standing, artifact) = problems_say(&problems);
+            return stopped(deployment, before, standing, artifact, context).await;
+        }
+    };
+    let recorded = record(&before, &place.record, &rendered.namespace);
+    let mut written = None;
+    if recorded != before {
+        written = Some(write(deployment, recorded.clone(), context).await?);
+    }
+    let deployment = written.as_ref().unwrap_or(deployment);
+    if !resolved.is_namespace_recorded(&recorded) {
+        // The environment outlives this: it has to know of the namespace before it is made. Its record wakes us.
+        let reason = reasons::DEPLOYMENT_PROGRESSING;
+        let message =
+            format!("environment {} is about to record the namespace", resolved.environment.name_any());
+        say(deployment, recorded, Standing::Progressing { reason, message }, None, context).await?;
+        return Ok(Action::requeue(PROGRESSING));
+    }
+    let started = Instant::now();
+    let done = apply(deployment, &resolved, &place, &rendered, context).await?;
+    count(&done, &place, started, context);
+    conclude(deployment, recorded, &place, &rendered, done, context).await
+}
+
+/// What applying came to.
+struct Applied {
+    shared: Vec<Change>,
+    own: Vec<Change>,
+}
+
+impl Applied {
+    fn all(&self) -> impl Iterator<Item = &Change> {
+        self.shared.iter().chain(&self.own)
+    }
+
+    fn is_in_place(&self) -> bool {
+        self.all().all(|change| change.outcome.is_in_place())
+    }
+}
+
+async fn apply(
+    deployment: &Deployment,
+    resolved: &Resolved,
+    place: &Place,
+    rendered: &Rendered,
+    context: &Context,
+) -> Result<Applied, WriteError> {
+    let wanted = |objects: &[kube::api::DynamicObject]| -> Vec<Placed> {
+        objects.iter().map(|object| (Wanted::new(object.clone()), None)).collect()
+    };
+    let shared = context
+        .engine
+        .sync(
+            &site(&place.plane, SHARED),
+            &shared_owner(deployment, resolved, place, rendered),
+            &wanted(&rendered.shared),
+        )
+        .await;
+    if !shared.iter().all(|change| change.outcome.is_in_place()) {
+        // Nothing runs without its isolation.
+        return Ok(Applied { shared, own: vec![] });
+    }
+    let owner = owner_of(deployment, Some(rendered));
+    let own = context.engine.sync(&site(&place.plane, OWNED), &owner, &wanted(&rendered.own)).await;
+    endpoints::sync(deployment, &rendered.endpoints, context).await?;
+    for change in shared.iter().chain(&own) {
+        if let Outcome::Configured { drift: Some(field) } = &change.outcome {
+            let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
+            member::publish(deployment, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context)
+                .await;
+        }
+    }
+    Ok(Applied { shared, own })
+}
+
+/// Removes what is no longer wanted, looks at what is there, and says how it is.
+async fn conclude(
+    deployment: &Deployment,
+    recorded: DeploymentStatus,
+    place: &Place,
+    rendered: &Rendered,
+    done: Applied,
+    context: &Context,
+) -> Result<Action, WriteError> {
+    let mut status = DeploymentStatus { image: Some(rendered.image.clone()), ..recorded };
+    let mut left = vec![];
+    if done.is_in_place() {
+        let owner = owner_of(deployment, None);
+        let wanted: HashSet<_> = done.own.iter().map(|change| object_key(&change.item)).collect();
+        let stale: Vec<InventoryItem> = owned(&place.plane, &owner.uid)?
+            .into_iter()
+            .filter(|item| !wanted.contains(&object_key(item)))
+            .collect();
+        left = clean_up::remove(&site(&place.plane, OWNED), &owner, &stale, context).await;
+        let mut cleaning = vec![];
+        for plane in std::mem::take(&mut status.cleaning) {
+            match clean_up::clean_plane(deployment, &plane, &[], context).await {
+                Ok(()) => {}
+                Err(why) => {
+                    left.push(why);
+                    cleaning.push(plane);
+                }
+            }
+        }
+        status.cleaning = cleaning;
+        status.inventory = done.own.iter().map(|change| change.item.clone()).collect();
+    }
+    status.endpoints = endpoints::summaries(deployment, &rendered.endpoints, context);
+    let verdict = observe::workload(&place.plane, rendered, &done.own).await;
+    let standing = observe::standing(&done.shared, &done.own, verdict, &left);
+    let settled = matches!(standing, Standing::Ready { .. });
+    let again = done.all().filter_map(|change| change.again).min();
+    say(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await?;
+    Ok(match (settled, again) {
+        (_, Some(again)) => Action::requeue(again.min(PROGRESSING)),
+        (false, None) => Action::requeue(PROGRESSING),
+        (true, None) => Action::await_change(),
+    })
+}
+
+/// Where the engine writes on a plane.
+fn site<'a>(plane: &'a Plane, selector: &'a str) -> Site<'a> {
+    Site { plane, writer: own_writer(plane), manager: managers::KANTOR, selector }
+}
+
+/// On whose behalf the objects of a Deployment are kept. Objects of the reference are its own by their labels.
+fn owner_of(deployment: &Deployment, rendered: Option<&Rendered>) -> Owner {
+    let workload = rendered.and_then(|rendered| rendered.own.first()).map(ResourceExt::labels);
+    let inherited = workload.into_iter().flatten().filter(|(key, _)| *key != labels::OWNER_UID);
+    Owner {
+        uid: deployment.uid().unwrap_or_default(),
+        label: labels::OWNER_UID,
+        adopt: deployment.annotations().get(annotations::ADOPT).is_some_and(|value| value == "true"),
+        // The names are fixed, so what cannot be changed has to make way.
+        replace: true,
+        inherited: inherited.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        former_manager: Some(FORMER_MANAGER),
+    }
+}
+
+/// On whose behalf the objects are kept that Deployments share.
+fn shared_owner(deployment: &Deployment, resolved: &Resolved, place: &Place, rendered: &Rendered) -> Owner {
+    let organization = organization_of(&*resolved.project);
+    // One that was made for Releases of the organization is the organization's.
+    let ours = place.namespaces.get(None, &rendered.namespace).is_some_and(|namespace| {
+        namespace.labels().get(labels::plane::ORGANIZATION_NAME) == Some(&organization)
+    });
+    Owner {
+        uid: labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned(),
+        label: labels::plane::MANAGED_BY,
+        adopt: ours || owner_of(deployment, None).adopt,
+        former_manager: Some(FORMER_MANAGER),
+        ..Owner::default()
+    }
+}
+
+/// What is recorded before anything is written: the plane, and the planes that have to be cleaned.
+fn record(before: &DeploymentStatus, plane: &PlaneRecord, namespace: &str) -> DeploymentStatus {
+    let mut after = before.clone();
+    if let Some(old) = before.data_plane.as_ref().filter(|old| !release::is_on(old, plane))
+        && !after.cleaning.iter().any(|known| release::is_on(known, old))
+    {
+        after.cleaning.push(old.clone());
+    }
+    after.cleaning.retain(|known| !release::is_on(known, plane));
+    after.data_plane = Some(plane.clone());
+    after.namespace = Some(namespace.to_owned());
+    after
+}
+
+fn status_of(deployment: &Deployment) -> DeploymentStatus {
+    deployment.status.clone().unwrap_or_default()
+}
+
+/// `ArtifactResolved`: whether, why and what is said.
+type ArtifactSays = (Status, &'static str, String);
+
+const ARTIFACT_RESOLVED: ArtifactSays = (Status::True, reasons::ARTIFACT_RESOLVED, String::new());
+
+/// What problems of rendering say.
+fn problems_say(problems: &[Problem]) -> (Standing, Option<ArtifactSays>) {
+    let texts: Vec<String> = problems.iter().map(|problem| problem.message.clone()).collect();
+    let message = release::listed(&texts);
+    let first = problems.first().map_or(reasons::INVALID_CONFIGURATION, |problem| problem.reason);
+    let artifact = problems.iter().find(|problem| problem.of_artifact);
+    let says = artifact
+        .map_or(ARTIFACT_RESOLVED, |problem| (Status::False, problem.reason, problem.message.clone()));
+    // A build ends by itself.
+    let standing = if first == reasons::IMAGE_NOT_BUILT {
+        Standing::Progressing { reason: first, message }
+    } else {
+        Standing::Stalled { reason: first, message }
+    };
+    (standing, Some(says))
+}
+
+/// Says why nothing is done. What it waits for wakes it.
+async fn stopped(
+    deployment: &Deployment,
+    before: DeploymentStatus,
+    standing: Standing,
+    artifact: Option<ArtifactSays>,
+    context: &Context,
+) -> Result<Action, WriteError> {
+    say(deployment, before, standing, artifact, context).await?;
+    Ok(Action::await_change())
+}
+
+/// Writes the status if it says anything new, and an Event if `Ready` changed.
+async fn say(
+    deployment: &Deployment,
+    status: DeploymentStatus,
+    standing: Standing,
+    artifact: Option<ArtifactSays>,
+    context: &Context,
+) -> Result<(), WriteError> {
+    let before = status_of(deployment);
+    let (generation, now) = (deployment.meta().generation, Time(jiff::Timestamp::now()));
+    let mut conditions =
+        lifecycle::conditions_of(&DEPLOYMENT, &standing, &before.conditions, generation, &now);
+    if let Some((status, reason, message)) = artifact {
+        let message = if message.is_empty() {
+            "artifact, image and configuration were found".to_owned()
+        } else {
+            message
+        };
+        conditions::set(
+            &mut conditions,
+            Statement::new(types::ARTIFACT_RESOLVED, status, reason, message),
+            generation,
+            &now,
+        );
+    }
+    let after =
+        DeploymentStatus { observed_generation: generation, conditions: conditions.clone(), ..status };
+    if deployment.status.as_ref() != Some(&after) {
+        write(deployment, after, context).await?;
+        member::announce(deployment, &before.conditions, &conditions, context).await;
+    }
+    Ok(())
+}
+
+async fn write(
+    deployment: &Deployment,
+    status: DeploymentStatus,
+    context: &Context,
+) -> Result<Deployment, WriteError> {
+    let status: Value = serde_json::to_value(status).unwrap_or_default();
+    context.writer.write_status(deployment, &status).await
+}
+
+/// Counts a deployment, if anything had to be done.
+fn count(done: &Applied, place: &Place, started: Instant, context: &Context) {
+    for change in done.all() {
+        context.metrics.applied_outcome(&change.outcome);
+    }
+    if done.all().all(|change| change.outcome == Outcome::Unchanged) {
+        return;
+    }
+    let result = if done.is_in_place() {
+        "success"
+    } else if done.all().any(|change| matches!(change.outcome, Outcome::Refused(_))) {
+        "refused"
+    } else {
+        "error"
+    };
+    context.metrics.deployed("apply", result, &place.plane.key.to_string(), started.elapsed());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selector_is_made_of_label_and_value() {
+        let parts = (labels::plane::MANAGED_BY, labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER);
+        assert_eq!(SHARED, format!("{}={}", parts.0, parts.1));
+    }
+
+    #[test]
+    fn the_planes_that_a_deployment_was_on_are_recorded_until_they_are_clean() {
+        let plane = |name: &str| PlaneRecord {
+            namespace: "acme".into(),
+            name: name.into(),
+            cluster_uid: Some(format!("uid-{name}")),
+        };
+        let first = record(&DeploymentStatus::default(), &plane("a"), "ns");
+        assert_eq!((first.data_plane.as_ref(), first.cleaning.len()), (Some(&plane("a")), 0));
+        assert_eq!(record(&first, &plane("a"), "ns"), first);
+        let moved = record(&first, &plane("b"), "ns");
+        assert_eq!((moved.data_plane.as_ref(), &moved.cleaning), (Some(&plane("b")), &vec![plane("a")]));
+        let on = record(&moved, &plane("c"), "ns");
+        assert_eq!(on.cleaning, [plane("a"), plane("b")]);
+        // Back again: what is there is not to be cleaned away.
+        let back = record(&on, &plane("a"), "ns");
+        assert_eq!(back.cleaning, [plane("b"), plane("c")]);
+    }
+}

@@ -1,0 +1,155 @@
+//! How the workload of a Deployment is.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kantor_api::{
+    common::InventoryItem,
+    conditions::reasons,
+    labels::plane::{COMPONENT_NAME, DEPLOYMENT_TRACK_NAME},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DynamicObject, ListParams},
+};
+use serde_json::Value;
+
+use super::clean_up::followed;
+use crate::{
+    apply::Change,
+    core::{
+        changes::{Outcome, shown},
+        deployment::Rendered,
+        health::{self, Checks, Health, Verdict},
+        lifecycle::Standing,
+        release::listed,
+    },
+    planes::Plane,
+};
+
+/// How the workload is; nothing if it is not there.
+pub(super) async fn workload(plane: &Plane, rendered: &Rendered, own: &[Change]) -> Option<Verdict> {
+    let item = &rendered.workload;
+    let change = own.iter().find(|change| change.item.kind == item.kind && change.item.name == item.name)?;
+    let live = live(plane, item)?;
+    let written = change.version.as_deref().and_then(|version| version.parse::<u64>().ok());
+    let seen = live.resource_version().and_then(|version| version.parse::<u64>().ok());
+    if written.zip(seen).is_some_and(|(written, seen)| seen < written) {
+        let message = Some("written and not seen on the data plane yet".to_owned());
+        return Some(Verdict { health: Health::Progressing, message });
+    }
+    let value = serde_json::to_value(&*live).unwrap_or_default();
+    let verdict = last_run_failed(item, &value).unwrap_or_else(|| health::of(&value, &Checks::default()));
+    if matches!(verdict.health, Health::Healthy | Health::Suspended) {
+        return Some(verdict);
+    }
+    Some(match pods_say(plane, rendered).await {
+        Some(why) => {
+            let message = verdict.message.map_or_else(|| why.clone(), |message| format!("{message}; {why}"));
+            Verdict { message: Some(message), ..verdict }
+        }
+        None => verdict,
+    })
+}
+
+fn live(plane: &Plane, item: &InventoryItem) -> Option<Arc<DynamicObject>> {
+    followed(plane, &item.group, &item.version, &item.kind)?.get(Some(&item.namespace), &item.name)
+}
+
+/// A scheduled task whose last run did not succeed.
+fn last_run_failed(item: &InventoryItem, cron_job: &Value) -> Option<Verdict> {
+    let time = |path: &str| {
+        cron_job.pointer(path).and_then(Value::as_str).and_then(|text| text.parse::<jiff::Timestamp>().ok())
+    };
+    let running =
+        cron_job.pointer("/status/active").and_then(Value::as_array).is_some_and(|runs| !runs.is_empty());
+    let suspended = cron_job.pointer("/spec/suspend") == Some(&Value::Bool(true));
+    if item.kind != "CronJob" || running || suspended {
+        return None;
+    }
+    let scheduled = time("/status/lastScheduleTime")?;
+    let failed = time("/status/lastSuccessfulTime").is_none_or(|succeeded| succeeded < scheduled);
+    failed.then(|| Verdict {
+        health: Health::Degraded,
+        message: Some(format!("the run of {scheduled:.0} did not succeed")),
+    })
+}
+
+/// What keeps pods of the workload from running. They are asked for only while the workload is not well: to follow all
+/// pods would cost more than everything else.
+async fn pods_say(plane: &Plane, rendered: &Rendered) -> Option<String> {
+    let labels = rendered.own.first().map(ResourceExt::labels)?;
+    let part = |key: &str| Some(format!("{key}={}", labels.get(key)?));
+    let selector = [part(COMPONENT_NAME)?, part(DEPLOYMENT_TRACK_NAME)?].join(",");
+    let pods: Api<Pod> = Api::namespaced(plane.calls(), &rendered.namespace);
+    let params = ListParams::default().labels(&selector).limit(50);
+    let list = tokio::time::timeout(plane.deadline, pods.list(&params)).await.ok()?.ok()?;
+    let mut broken: Vec<String> = list
+        .items
+        .iter()
+        .filter_map(|pod| {
+            let mut value = serde_json::to_value(pod).ok()?;
+            value["apiVersion"] = "v1".into();
+            value["kind"] = "Pod".into();
+            let verdict = health::of(&value, &Checks::default());
+            let unschedulable = verdict.message.as_deref().is_some_and(|why| why.contains("nschedulable"));
+            (verdict.health == Health::Degraded || unschedulable)
+                .then(|| format!("pod {}: {}", pod.name_any(), verdict.message.unwrap_or_default()))
+        })
+        .collect();
+    broken.sort();
+    (!broken.is_empty()).then(|| listed(&broken))
+}
+
+/// How a Deployment stands.
+pub(super) fn standing(
+    shared: &[Change],
+    own: &[Change],
+    verdict: Option<Verdict>,
+    left: &[String],
+) -> Standing {
+    let all = || shared.iter().chain(own);
+    let of = |wanted: fn(&Outcome) -> bool| -> Vec<String> {
+        let found = all().filter(|change| wanted(&change.outcome));
+        found.map(|change| said(&change.item, change.outcome.error().unwrap_or_default())).collect()
+    };
+    let refused = of(|outcome| matches!(outcome, Outcome::Refused(_)));
+    if !refused.is_empty() {
+        return Standing::Stalled { reason: reasons::APPLY_REFUSED, message: listed(&refused) };
+    }
+    let failed = of(|outcome| !outcome.is_in_place());
+    if !failed.is_empty() {
+        return Standing::Progressing { reason: reasons::APPLY_FAILED, message: listed(&failed) };
+    }
+    let Some(Verdict { health, message }) = verdict else {
+        let message = "the workload has not been seen on the data plane yet".to_owned();
+        return Standing::Progressing { reason: reasons::DEPLOYMENT_PROGRESSING, message };
+    };
+    match health {
+        Health::Healthy | Health::Suspended if !left.is_empty() => Standing::Progressing {
+            reason: reasons::CLEANING_UP,
+            message: format!("waiting for {}", listed(left)),
+        },
+        Health::Healthy => Standing::Ready {
+            reason: reasons::DEPLOYMENT_READY,
+            message: message.unwrap_or_else(|| "the workload is available".to_owned()),
+        },
+        Health::Suspended => Standing::Ready {
+            reason: reasons::DEPLOYMENT_READY,
+            message: message.unwrap_or_else(|| "the workload is suspended".to_owned()),
+        },
+        Health::Degraded => Standing::Stalled {
+            reason: reasons::DEPLOYMENT_DEGRADED,
+            message: message.unwrap_or_else(|| "the workload is broken".to_owned()),
+        },
+        Health::Progressing | Health::Unknown => Standing::Progressing {
+            reason: reasons::DEPLOYMENT_PROGRESSING,
+            message: message.unwrap_or_else(|| "the workload is on its way".to_owned()),
+        },
+    }
+}
+
+fn said(item: &InventoryItem, why: &str) -> String {
+    let shown = shown(item);
+    if why.starts_with(&shown) { why.to_owned() } else { format!("{shown}: {why}") }
+}

@@ -1,0 +1,62 @@
+//! Values of the control plane's Secrets that Deployments copy to data planes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use k8s_openapi::api::core::v1::Secret;
+use kantor_api::labels;
+use kube::{Api, ResourceExt, runtime::reflector::ObjectRef};
+
+use crate::{apply::WriteError, controllers::Context};
+
+/// Value of the label [`labels::SECRET_KIND`] that allows Deployments to copy a Secret.
+const APPLICATION: &str = "application";
+
+/// Values by key.
+type Values = BTreeMap<String, Vec<u8>>;
+
+/// The values that were read last, by namespace and name, each with the version that it was read at.
+#[derive(Default)]
+pub struct SecretBook(Mutex<HashMap<(String, String), (Option<String>, Values)>>);
+
+/// The values of those of `names` that exist and may be used. What has not changed is not read again.
+pub(super) async fn read(
+    namespace: &str,
+    names: &BTreeSet<String>,
+    context: &Context,
+) -> Result<BTreeMap<String, Values>, WriteError> {
+    let mut found = BTreeMap::new();
+    for name in names {
+        let Some(meta) = context.world.stores.secrets.get(&ObjectRef::new(name).within(namespace)) else {
+            continue;
+        };
+        if meta.labels().get(labels::SECRET_KIND).is_none_or(|kind| kind != APPLICATION) {
+            continue;
+        }
+        let key = (namespace.to_owned(), name.clone());
+        let known = context.secrets.get(&key).filter(|(version, _)| *version == meta.resource_version());
+        if let Some((_, values)) = known {
+            found.insert(name.clone(), values);
+            continue;
+        }
+        let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
+        let Some(secret) = secrets.get_opt(name).await.map_err(WriteError::of)? else { continue };
+        let version = secret.resource_version();
+        let values: Values = secret.data.unwrap_or_default().into_iter().map(|(k, v)| (k, v.0)).collect();
+        context.secrets.put(key, (version, values.clone()));
+        found.insert(name.clone(), values);
+    }
+    Ok(found)
+}
+
+impl SecretBook {
+    fn get(&self, key: &(String, String)) -> Option<(Option<String>, Values)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn put(&self, key: (String, String), entry: (Option<String>, Values)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
+    }
+}

@@ -1,0 +1,86 @@
+//! Values of configuration groups, and what their keys are called inside a container.
+
+use kantor_api::{
+    ConfigurationGroup,
+    configuration_group::{ConfigurationEntry, ConfigurationValue},
+};
+
+/// What a key of a configuration group has for an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held<'a> {
+    /// A value for everybody to read.
+    Plain(&'a str),
+    /// A value in the vault, at this path.
+    Vault(&'a str),
+}
+
+/// What `entry` of `group` has for `environment`: its own value, else the first of a set that it is in.
+pub(super) fn held<'a>(
+    group: &ConfigurationGroup,
+    entry: &'a ConfigurationEntry,
+    environment: &str,
+) -> Option<Held<'a>> {
+    let of_set = |value: &ConfigurationValue| {
+        value.environment_group_ref.as_deref().is_some_and(|set| {
+            let sets = group.spec.environment_groups.iter().filter(|g| g.name == set);
+            sets.flat_map(|g| &g.environments).any(|name| name == environment)
+        })
+    };
+    let own = entry.values.iter().find(|value| value.environment.as_deref() == Some(environment));
+    let value = own.or_else(|| entry.values.iter().find(|value| of_set(value)))?;
+    let set = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+    set(&value.value).map(Held::Plain).or_else(|| set(&value.vault_key).map(Held::Vault))
+}
+
+/// The environment variable that a key becomes when all keys of its source do.
+pub(super) fn variable(key: &str) -> String {
+    let mapped: String =
+        key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    if mapped.starts_with(|c: char| c.is_ascii_digit()) { format!("_{mapped}") } else { mapped }
+}
+
+/// The file that a key becomes when all keys of its source do.
+pub(super) fn file_name(key: &str) -> String {
+    /// What file systems take.
+    const LONGEST: usize = 255;
+    let mut name = String::new();
+    for c in key.chars() {
+        let c = if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
+        if c != '_' || !name.ends_with('_') {
+            name.push(c);
+        }
+    }
+    match name.as_str() {
+        "" => "file".to_owned(),
+        "." | ".." => format!("_{name}"),
+        _ => {
+            name.truncate(LONGEST);
+            name
+        }
+    }
+}
+
+/// The shortest way to write an absolute path.
+pub(super) fn clean_path(path: &str) -> String {
+    let mut segments = vec![];
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
+/// A text as a value in YAML, quoted where it would be read as something else.
+pub(super) fn yaml_text(text: &str) -> String {
+    const WORDS: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'))
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    // What JSON quotes is quoted for YAML as well.
+    if plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
+}
