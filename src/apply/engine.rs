@@ -52,6 +52,14 @@ pub struct Site<'a> {
     pub selector: &'a str,
 }
 
+impl Site<'_> {
+    /// Reads what the watches do not show, in Kantor's own name as they do: whoever may not write something may not see
+    /// it either, and would wait for its end for ever.
+    fn reader(&self) -> Writer {
+        Writer::new(self.plane.calls(), self.plane.deadline).with_slots(self.plane.slots())
+    }
+}
+
 /// An object that shall be there, and the UID that was recorded for it.
 pub type Placed = (Wanted, Option<String>);
 

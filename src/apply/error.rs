@@ -75,8 +75,7 @@ impl WriteError {
                     (_, after) => Self::Busy { message, after: Duration::from_secs(after.max(1).into()) },
                 }
             }
-            // Server-side apply answers so to a field that the kind does not have.
-            500 if status.message.contains("field not declared in schema") => Self::Refused(message),
+            500 if is_misfit(&status.message) => Self::Refused(message),
             code => Self::Transient(format!("the API server answered {code}: {message}")),
         }
     }
@@ -104,6 +103,13 @@ fn is_immutable(message: &str) -> bool {
     const WORDS: &[&str] =
         &["immutable", "Forbidden: updates to", "cannot change roleRef", "may not change once set"];
     WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Whether server-side apply says that an object does not have the fields, or the values, that its kind has. It has no
+/// code for it.
+fn is_misfit(message: &str) -> bool {
+    const WORDS: &[&str] = &["failed to create typed patch object", "failed to convert new object"];
+    WORDS.iter().any(|words| message.starts_with(words))
 }
 
 /// Messages of the server repeat what they are about at any length; this goes into a status.
@@ -176,9 +182,12 @@ mod tests {
         assert_eq!(of(status), WriteError::Immutable(message.into()));
     }
 
-    #[test]
-    fn a_field_that_the_kind_does_not_have_is_refused() {
-        let message = "failed to create typed patch object (app; apps/v1, Kind=Deployment): .spec.typo: field not declared in schema";
+    #[rstest]
+    #[case(
+        "failed to create typed patch object (a; v1, Kind=ConfigMap): .date: field not declared in schema"
+    )]
+    #[case("failed to convert new object (a; coordination.k8s.io/v1, Kind=Lease) to proper version: …")]
+    fn objects_that_do_not_fit_their_kind_are_refused(#[case] message: &str) {
         let status = Status { code: 500, message: message.into(), ..Status::default() };
         assert_eq!(of(status), WriteError::Refused(message.into()));
     }
@@ -222,8 +231,14 @@ mod tests {
     }
 
     #[rstest]
-    #[case("secrets \"a\" is forbidden: User \"system:serviceaccount:b:c\" cannot patch resource \"secrets\"", true)]
-    #[case("secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: hunter2 is forbidden: User \"", false)]
+    #[case(
+        "secrets \"a\" is forbidden: User \"system:serviceaccount:b:c\" cannot patch resource \"secrets\"",
+        true
+    )]
+    #[case(
+        "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: hunter2 is forbidden: User \"",
+        false
+    )]
     fn who_lacks_a_right_to_a_secret_is_said(#[case] message: &str, #[case] said: bool) {
         let status = Status { code: 403, message: message.into(), ..Status::default() };
         let error = WriteError::of_secret(kube::Error::Api(Box::new(status)));

@@ -20,7 +20,7 @@ use kantor_api::{
     deployment::DeploymentStatus,
     labels, managers,
 };
-use kube::{Resource, ResourceExt, runtime::controller::Action, runtime::events::EventType};
+use kube::{Resource, ResourceExt, runtime::controller::Action};
 use serde_json::Value;
 
 pub use self::secrets::SecretBook;
@@ -32,7 +32,7 @@ use super::{
 use crate::{
     apply::{Change, Placed, Site, WriteError},
     core::{
-        changes::{Outcome, Owner, Wanted, object_key, shown},
+        changes::{Outcome, Owner, Wanted, object_key},
         deployment::{Problem, Rendered},
         hierarchy::organization_of,
         lifecycle::{self, DEPLOYMENT, Standing},
@@ -157,11 +157,7 @@ async fn apply(
     let own = context.engine.sync(&site(&place.plane, OWNED), &owner, &wanted(&rendered.own)).await;
     endpoints::sync(deployment, &rendered.endpoints, context).await?;
     for change in shared.iter().chain(&own) {
-        if let Outcome::Configured { drift: Some(field) } = &change.outcome {
-            let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
-            member::publish(deployment, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context)
-                .await;
-        }
+        member::announce_drift(deployment, change, context).await;
     }
     Ok(Applied { shared, own })
 }

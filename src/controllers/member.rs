@@ -3,7 +3,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kantor_api::conditions::{self, Conditioned, types};
+use kantor_api::conditions::{self, Conditioned, reasons, types};
 use kube::{
     Resource, ResourceExt,
     runtime::{
@@ -17,8 +17,9 @@ use tracing::warn;
 
 use super::Context;
 use crate::{
-    apply::WriteError,
+    apply::{Change, WriteError},
     core::{
+        changes::{Outcome, shown},
         hierarchy::{Described, Kind},
         lifecycle::{self, DeletionStep, Profile, Stage, Standing},
     },
@@ -181,6 +182,17 @@ pub(super) async fn announce<K: Resource<DynamicType = ()>>(
     let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
     let type_ = if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
     publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context).await;
+}
+
+/// Publishes an Event if somebody else had changed an object on a data plane.
+pub(super) async fn announce_drift<K>(owner: &K, change: &Change, context: &Context)
+where
+    K: Resource<DynamicType = ()>,
+{
+    if let Outcome::Configured { drift: Some(field) } = &change.outcome {
+        let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
+        publish(owner, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context).await;
+    }
 }
 
 /// Publishes an Event about an object.

@@ -8,13 +8,13 @@ use kube::runtime::reflector::ObjectRef;
 use super::{
     Context,
     data_plane::{self, Reach},
-    environment::{key_of, record_of},
+    environment::record_of,
     remote::follow_namespaces,
 };
 use crate::{
     apply::Writer,
     core::{hierarchy::Kind, lifecycle::Standing},
-    planes::{Followed, Plane, PlaneKey},
+    planes::{Followed, Plane},
 };
 
 /// The plane of an environment.
@@ -85,10 +85,13 @@ pub(super) enum Unreachable {
 
 /// The plane that was recorded, if it can be used and still is the same cluster.
 pub(super) fn reach_recorded(record: &PlaneRecord, context: &Context) -> Result<Arc<Plane>, Unreachable> {
-    if context.world.behind(Kind::DataPlane).is_none() && data_plane_of(record, context).is_none() {
-        return Err(Unreachable::GivenUp);
-    }
-    match data_plane::reach(&key_of(record), context) {
+    let Some(data_plane) = data_plane_of(record, context) else {
+        return Err(match context.world.behind(Kind::DataPlane) {
+            None => Unreachable::GivenUp,
+            Some(why) => Unreachable::For(why),
+        });
+    };
+    match data_plane::reach(&data_plane::key_of(&data_plane), context) {
         Reach::Connected(plane)
             if record.cluster_uid.as_deref().is_none_or(|uid| uid == plane.cluster_uid) =>
         {
@@ -100,10 +103,14 @@ pub(super) fn reach_recorded(record: &PlaneRecord, context: &Context) -> Result<
     }
 }
 
-/// The DataPlane that was recorded, if it is still registered.
+/// The DataPlane that was recorded, if it is still registered: under its name, or the same cluster under another one.
 pub(super) fn data_plane_of(record: &PlaneRecord, context: &Context) -> Option<Arc<DataPlane>> {
-    let PlaneKey { namespace, name } = key_of(record);
-    context.world.stores.data_planes.get(&ObjectRef::new(&name).within(&namespace))
+    let planes = &context.world.stores.data_planes;
+    let uid = |plane: &DataPlane| plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
+    let known = record.cluster_uid.is_some();
+    planes
+        .get(&ObjectRef::new(&record.name).within(&record.namespace))
+        .or_else(|| planes.find(|plane| known && uid(plane) == record.cluster_uid))
 }
 
 /// Writes to a plane in Kantor's own name.

@@ -19,23 +19,19 @@ use kantor_api::{
     labels,
     release::{ReleaseStatus, ResourceStatus},
 };
-use kube::{
-    Resource, ResourceExt,
-    api::DynamicObject,
-    runtime::{controller::Action, events::EventType},
-};
+use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
 use serde_json::Value;
 
 pub use self::interest::Interest;
 use self::place::{Located, Place, followed};
-use super::{Context, member};
+use super::{Context, member, place::own_writer};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
         changes::{Outcome, Owner, shown},
         health::{self, Checks, Health, Verdict},
         lifecycle::{self, RELEASE, Standing},
-        release::{self, Observed, Recorded, Rendered, Report},
+        release::{self, Observed, Problem, Recorded, Rendered, Report},
         tenancy::{self, Asked, Tenant},
     },
     planes::{Kind, Plane, Serving},
@@ -90,11 +86,12 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
         }
     };
     let namespaces = release::namespaces(&rendered);
+    let stays = before.data_plane.as_ref().is_some_and(|plane| release::is_on(plane, &place.at.record));
     let made_for_it = namespaces.iter().filter(|name| {
-        before.namespaces.contains(name)
-            || place.namespaces.get(None, name).is_none_or(|found| is_made_for_releases(&found))
+        (stays && before.namespaces.contains(name))
+            || place.at.namespaces.get(None, name).is_none_or(|found| is_made_for_releases(&found))
     });
-    let recorded = release::record(&before, &place.record, &rendered, made_for_it.cloned());
+    let recorded = release::record(&before, &place.at.record, &rendered, made_for_it.cloned());
     let mut written = None;
     if release::adds_to(&before, &recorded) {
         written = Some(write(release, with_record(&before, &recorded), context).await?);
@@ -131,14 +128,10 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
 
 /// The objects of a Release, if all of them may go to the plane; else the reason and what is said.
 fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static str, String)> {
-    let rendered = release::render(release).map_err(|problems| {
-        let all: Vec<String> =
-            problems.iter().map(|problem| format!("resource {}: {}", problem.id, problem.message)).collect();
-        (reasons::INVALID_RESOURCE, release::listed(&all))
-    })?;
+    let rendered = release::render(release).map_err(|problems| invalid(&problems))?;
     let scoped: Vec<(Rendered, bool)> = rendered
         .into_iter()
-        .map(|rendered| match place.plane.serving(&kind_of(&rendered.item())) {
+        .map(|rendered| match place.at.plane.serving(&kind_of(&rendered.item())) {
             Serving::Served { namespaced: false, .. } => (rendered.without_namespace(), false),
             Serving::Served { namespaced: true, .. } => (rendered, true),
             // As it is written, until the plane tells.
@@ -148,11 +141,22 @@ fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static
             }
         })
         .collect();
+    // What differs only in a namespace that it does not have is the same.
+    let twice = release::duplicates(scoped.iter().map(|(rendered, _)| rendered));
+    if !twice.is_empty() {
+        return Err(invalid(&twice));
+    }
     let refusals = refusals(release, place, &scoped);
     if refusals.is_empty() {
         return Ok(scoped.into_iter().map(|(rendered, _)| rendered).collect());
     }
     Err((reasons::POLICY_VIOLATION, release::listed(&refusals)))
+}
+
+fn invalid(problems: &[Problem]) -> (&'static str, String) {
+    let all: Vec<String> =
+        problems.iter().map(|problem| format!("resource {}: {}", problem.id, problem.message)).collect();
+    (reasons::INVALID_RESOURCE, release::listed(&all))
 }
 
 /// Why objects may not go to the plane.
@@ -176,7 +180,7 @@ fn refusals(release: &Release, place: &Place, scoped: &[(Rendered, bool)]) -> Ve
             labels: rendered.wanted.object.labels(),
         })
         .collect();
-    let live = |name: &str| place.namespaces.get(None, name).map(|namespace| namespace.labels().clone());
+    let live = |name: &str| place.at.namespaces.get(None, name).map(|namespace| namespace.labels().clone());
     tenancy::refusals(&tenant, place.policy(), &asked, &live).into_iter().flatten().collect()
 }
 
@@ -189,10 +193,10 @@ async fn make_namespaces(
 ) -> HashMap<String, WriteError> {
     let mut unmade = HashMap::new();
     for name in &recorded.namespaces {
-        if place.namespaces.get(None, name).is_some() {
+        if place.at.namespaces.get(None, name).is_some() {
             continue;
         }
-        match place.own_writer().create(&release::targeted_namespace(release, name)).await {
+        match own_writer(&place.at.plane).create(&release::targeted_namespace(release, name)).await {
             Ok(()) => context.metrics.applied("created"),
             Err(WriteError::Conflict) => {}
             Err(error) => {
@@ -250,7 +254,7 @@ fn is_made_for_releases(namespace: &DynamicObject) -> bool {
 fn observe(change: &Change, place: &Place) -> Observed {
     let item = &change.item;
     let live =
-        followed(&place.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
+        followed(&place.at.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
     let (verdict, status) = match &live {
         Some(live) if is_older(live, change.version.as_deref()) => {
             let message = Some("written and not seen on the data plane yet".to_owned());
@@ -266,7 +270,7 @@ fn observe(change: &Change, place: &Place) -> Observed {
 /// The entry of an object that was not applied now, with the health that it has.
 fn observed_entry(entry: &ResourceStatus, place: &Place) -> ResourceStatus {
     let item = release::item_of(entry);
-    let followed = followed(&place.plane, &item);
+    let followed = followed(&place.at.plane, &item);
     let live = followed.and_then(|followed| followed.get(some(&item.namespace), &item.name));
     let verdict = live.map(|live| judge(&live, &place.checks));
     ResourceStatus {
@@ -290,19 +294,8 @@ fn is_older(live: &DynamicObject, version: Option<&str>) -> bool {
 /// Tells users that somebody else changed objects, and counts.
 async fn tell_of_drift(release: &Release, changes: &[Change], context: &Context) {
     for change in changes {
-        match &change.outcome {
-            Outcome::Created => context.metrics.applied("created"),
-            Outcome::Configured { drift: None } => context.metrics.applied("configured"),
-            Outcome::Configured { drift: Some(field) } => {
-                context.metrics.applied("repaired");
-                let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
-                member::publish(release, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context)
-                    .await;
-            }
-            Outcome::Unchanged | Outcome::Waiting(_) => {}
-            Outcome::Refused(_) => context.metrics.applied("refused"),
-            Outcome::Failed(_) => context.metrics.applied("failed"),
-        }
+        context.metrics.applied_outcome(&change.outcome);
+        member::announce_drift(release, change, context).await;
     }
 }
 

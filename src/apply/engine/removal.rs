@@ -104,7 +104,7 @@ impl Engine {
         let next = match followed.get(namespace, &item.name) {
             Some(live) => changes::removal(owner, &ObjectView::of(&*live), recorded),
             // Not ours by its labels, or not there at all: only the server knows.
-            None => match site.writer.look(followed.resource(), &item.namespace, &item.name).await {
+            None => match site.reader().look(followed.resource(), &item.namespace, &item.name).await {
                 Ok(None) => return Remains::Nothing,
                 Ok(Some(live)) => changes::removal(owner, &ObjectView::of(&live), recorded),
                 Err(error) => return Remains::Failed(failure(item, &error)),
@@ -165,7 +165,7 @@ async fn look_for_others(
     resource: ApiResource,
     namespace: &str,
 ) -> Result<Option<Found>, WriteError> {
-    let (objects, more) = site.writer.look_around(&resource, namespace).await?;
+    let (objects, more) = site.reader().look_around(&resource, namespace).await?;
     let others = objects.iter().filter(|object| {
         object.owner_references().is_empty()
             && !matches!(

@@ -1,28 +1,28 @@
 //! Removing what a Release no longer wants, from recorded facts alone.
 
-use std::{collections::HashSet, fmt::Write as _, sync::Arc};
+use std::{collections::HashSet, fmt::Write as _};
 
 use kantor_api::{
-    DataPlane, Release,
+    Release,
     common::PlaneRecord,
     conditions::{self, Statement, Status, reasons, types},
     release::{ReleaseStatus, RemovingObjects},
 };
 use kube::{
     Resource, ResourceExt,
-    runtime::{controller::Action, events::EventType, reflector::ObjectRef},
+    runtime::{controller::Action, events::EventType},
 };
 
 use super::{
-    Context, Plane, WAITING, kind_of, member, now, owner_of,
+    Context, WAITING, kind_of, member, now, owner_of,
     place::{SELECTOR, site},
     status_of, write,
 };
 use crate::{
-    apply::{Found, Remains, Site, WriteError, Writer},
+    apply::{Found, Remains, Site, WriteError},
     controllers::{
-        data_plane::{self, Reach},
         environment::key_of,
+        place::{Unreachable, data_plane_of, own_writer, reach_recorded},
         remote::follow_namespaces,
     },
     core::{
@@ -78,7 +78,7 @@ async fn remove_with_reasons(
     let (mut left, mut why) = (vec![], vec![]);
     for place in places {
         let name = &place.data_plane.name;
-        let plane = match reach(&place.data_plane, context) {
+        let plane = match reach_recorded(&place.data_plane, context) {
             Ok(plane) => plane,
             Err(Unreachable::GivenUp) => {
                 let_go(release, &[place], context).await;
@@ -180,39 +180,10 @@ async fn remove_namespace(
                     return Ok(true);
                 }
             }
-            let writer = Writer::new(site.plane.calls(), site.plane.deadline).with_slots(site.plane.slots());
-            writer.delete(&Kind::Namespace.resource(), "", name, uid).await?;
+            own_writer(site.plane).delete(&Kind::Namespace.resource(), "", name, uid).await?;
             Ok(false)
         }
     }
-}
-
-enum Unreachable {
-    /// Nobody will ever reach it through us: the plane is no longer registered.
-    GivenUp,
-    /// It does not answer now, and why.
-    For(String),
-}
-
-/// The plane that was recorded, if it can be used and still is the same cluster.
-fn reach(record: &PlaneRecord, context: &Context) -> Result<Arc<Plane>, Unreachable> {
-    if context.world.behind(Kind::DataPlane).is_none() && data_plane_of(record, context).is_none() {
-        return Err(Unreachable::GivenUp);
-    }
-    match data_plane::reach(&key_of(record), context) {
-        Reach::Connected(plane)
-            if record.cluster_uid.as_deref().is_none_or(|uid| uid == plane.cluster_uid) =>
-        {
-            Ok(plane)
-        }
-        Reach::Connected(_) => Err(Unreachable::For("it is another cluster by now".to_owned())),
-        Reach::Unreachable(why) => Err(Unreachable::For(format!("it does not answer: {why}"))),
-        Reach::NotYet => Err(Unreachable::For("it is not connected yet".to_owned())),
-    }
-}
-
-fn data_plane_of(record: &PlaneRecord, context: &Context) -> Option<Arc<DataPlane>> {
-    context.world.stores.data_planes.get(&ObjectRef::new(&record.name).within(&record.namespace))
 }
 
 /// Tells what stays behind.

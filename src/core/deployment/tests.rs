@@ -1,6 +1,8 @@
 //! Objects of the control plane to render from, and what is asked of the result. The names and values are those that the
 //! system Kantor takes over from is tested with.
 
+#![allow(clippy::needless_pass_by_value, reason = "JSON that is written where it is needed")]
+
 mod configuration;
 mod endpoints;
 mod images;
@@ -169,7 +171,8 @@ impl World {
     fn container(&self) -> (Value, Vec<Value>) {
         let rendered = self.render();
         let workload = rendered.own.iter().find(|object| item(object) == rendered.workload).unwrap();
-        let spec = workload.data["spec"].pointer("/jobTemplate/spec").unwrap_or(&workload.data["spec"]);
+        let spec =
+            workload.data["spec"].pointer("/jobTemplate/spec").unwrap_or_else(|| &workload.data["spec"]);
         let pod = &spec["template"]["spec"];
         let [container] = pod["containers"].as_array().unwrap().as_slice() else { panic!("{pod}") };
         (container.clone(), pod["volumes"].as_array().cloned().unwrap_or_default())

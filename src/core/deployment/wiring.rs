@@ -59,7 +59,7 @@ pub(super) fn wiring(
         for spot in sources.all(group.as_deref(), secret.as_deref(), &field) {
             let field = format!("{field} (key {} of {})", spot.key, spot.source);
             let path = clean_path(&format!("{path}/{}", file_name(&spot.key)));
-            wiring.mount(path, field, &spot, problems);
+            wiring.mount(&path, field, &spot, problems);
         }
     }
     wiring
@@ -92,7 +92,8 @@ impl Wiring {
         for EnvVar { key, value, value_from } in env {
             match (value, value_from) {
                 (value, None) => {
-                    direct.push(json!({"name": key, "value": value.as_deref().unwrap_or_default()}))
+                    let value = value.as_deref().unwrap_or_default();
+                    direct.push(json!({"name": key, "value": value}));
                 }
                 (None, Some(from)) => {
                     if let Some(spot) = sources.one(from, &format!("env {key}")) {
@@ -148,7 +149,7 @@ impl Wiring {
         let path = format!("{SECRETS_FOLDER}/{}", spot.source);
         let body = json!({"name": name, "mountPath": path});
         self.volumes.insert(name.clone(), volume(&name, spot));
-        self.place(path, format!("configuration group {}", spot.source), body, problems);
+        self.place(&path, format!("configuration group {}", spot.source), body, problems);
     }
 
     fn file(&mut self, file: &FileMount, sources: &mut Sources<'_>, problems: &mut Vec<Problem>) {
@@ -163,19 +164,19 @@ impl Wiring {
             }
         };
         if let Some(spot) = spot {
-            self.mount(path.clone(), field, &spot, problems);
+            self.mount(path, field, &spot, problems);
         }
     }
 
     /// One value as the file at `path`.
-    fn mount(&mut self, path: String, field: String, spot: &Spot, problems: &mut Vec<Problem>) {
+    fn mount(&mut self, path: &str, field: String, spot: &Spot, problems: &mut Vec<Problem>) {
         self.volumes.entry(spot.volume.clone()).or_insert_with(|| volume(&spot.volume, spot));
         let body = json!({"name": spot.volume, "mountPath": path, "subPath": spot.key});
         self.place(path, field, body, problems);
     }
 
-    fn place(&mut self, path: String, field: String, body: Value, problems: &mut Vec<Problem>) {
-        let path = clean_path(&path);
+    fn place(&mut self, path: &str, field: String, body: Value, problems: &mut Vec<Problem>) {
+        let path = clean_path(path);
         if path == "/" {
             problems.push(invalid(format!("{field}: a file cannot be mounted at the root; name it")));
         }

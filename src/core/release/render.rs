@@ -1,6 +1,6 @@
 //! From the spec of a Release to the objects that shall be on its plane.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -14,7 +14,7 @@ use kantor_api::{
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
-use crate::core::changes::{self, Wanted, shown};
+use crate::core::changes::{self, ObjectKey, Wanted, object_key, shown};
 
 /// One object of a Release as it shall be.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,28 +55,17 @@ pub struct Problem {
 /// be taken for no longer wanted.
 pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
     let (mut rendered, mut problems) = (vec![], vec![]);
-    let mut taken: HashMap<InventoryItem, &str> = HashMap::new();
     for resource in &release.spec.resources {
+        let id = resource.id.clone();
         match object(release, resource) {
             Ok(object) => {
-                let id = resource.id.clone();
                 let wanted = Wanted { object, intent: Value::Null, hash: String::new(), autoscaled: false };
-                let key = InventoryItem { version: String::new(), ..wanted.item() };
-                match taken.entry(key) {
-                    Entry::Vacant(free) => {
-                        free.insert(&resource.id);
-                        rendered.push(Rendered { id, wanted });
-                    }
-                    Entry::Occupied(first) => {
-                        let first = first.get();
-                        let message = format!("{} is also the object of id {first}", shown(&wanted.item()));
-                        problems.push(Problem { id, message });
-                    }
-                }
+                rendered.push(Rendered { id, wanted });
             }
-            Err(message) => problems.push(Problem { id: resource.id.clone(), message }),
+            Err(message) => problems.push(Problem { id, message }),
         }
     }
+    problems.extend(duplicates(&rendered));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -85,6 +74,21 @@ pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
         *wanted = Wanted { autoscaled: wanted.autoscaled, ..Wanted::new(wanted.object.clone()) };
     }
     Ok(rendered)
+}
+
+/// Ids that stand for the object of another one.
+pub fn duplicates<'a>(rendered: impl IntoIterator<Item = &'a Rendered>) -> Vec<Problem> {
+    let mut taken: HashMap<ObjectKey, &str> = HashMap::new();
+    let mut problems = vec![];
+    for Rendered { id, wanted } in rendered {
+        let item = wanted.item();
+        let first = *taken.entry(object_key(&item)).or_insert(id);
+        if first != id {
+            let message = format!("{} is also the object of id {first}", shown(&item));
+            problems.push(Problem { id: id.clone(), message });
+        }
+    }
+    problems
 }
 
 /// One object with what Kantor adds and without what only servers set.

@@ -103,7 +103,8 @@ async fn tell(demo: &Demo) -> Result<()> {
     kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", "components", "--all", "--timeout=60s"])?;
     let kinds = "deploymentpipelines,projects,components,deploymenttracks,deployableartifacts";
     kubectl.run(&["-n", "acme", "get", kinds])?;
-    say("its Deployments are accepted; the controller that runs them is still to come");
+
+    deploy(&kubectl, &demo.dir)?;
 
     let keep = demo.keep || (!demo.exit && stdout().is_terminal());
     step(&format!("Done in {:.0} s. What to try next", started.elapsed().as_secs_f32()));
@@ -113,6 +114,49 @@ async fn tell(demo: &Demo) -> Result<()> {
         std::future::pending::<()>().await;
     }
     say("ending everything");
+    Ok(())
+}
+
+/// The sample application on both planes, and a change of it.
+fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
+    const DEPLOYMENTS: &str = "deployments.openchoreo.dev";
+    const IMAGE: &str = "docker.io/hashicorp/http-echo:0.2.3";
+    let ready = |kind: &str| {
+        kubectl.run(&["-n", "acme", "wait", "--for=condition=Ready", kind, "--all", "--timeout=120s"])
+    };
+    step("The application: one artifact in two environments, on two data planes");
+    ready(DEPLOYMENTS)?;
+    kubectl.run(&["-n", "acme", "get", DEPLOYMENTS, "-o", "wide"])?;
+    let on_plane = |plane: &str| Kubectl {
+        program: kubectl.program.clone(),
+        kubeconfig: folder.join(format!("{plane}.kubeconfig")),
+    };
+    for plane in ["plane-1", "plane-2"] {
+        say(&format!("on {plane}:"));
+        let workloads = "deployments.apps,services,horizontalpodautoscalers,pods";
+        on_plane(plane).run(&["get", workloads, "-A", "-l", "belong-to=user-workloads"])?;
+    }
+
+    step("A release: any objects, kept as they are written");
+    ready("releases")?;
+    kubectl.run(&["-n", "acme", "get", "releases"])?;
+
+    step("A change: another image, made once and brought to both environments");
+    let patch = format!(r#"{{"spec":{{"targetArtifact":{{"fromImageRef":{{"tag":"{IMAGE}"}}}}}}}}"#);
+    kubectl.run(&["-n", "acme", "patch", "deployableartifact", "greeter-1", "--type=merge", "-p", &patch])?;
+    let arrived = format!("--for=jsonpath={{.status.image}}={IMAGE}");
+    kubectl.run(&["-n", "acme", "wait", &arrived, DEPLOYMENTS, "--all", "--timeout=120s"])?;
+    ready(DEPLOYMENTS)?;
+    for plane in ["plane-1", "plane-2"] {
+        let image = "custom-columns=NAME:.metadata.name,IMAGE:.spec.template.spec.containers[0].image";
+        let selector = ["-l", "belong-to=user-workloads"];
+        on_plane(plane).run(&["get", "deployments.apps", "-A", selector[0], selector[1], "-o", image])?;
+    }
+
+    step("A hand on a data plane: somebody deletes the Service there");
+    let plane = on_plane("plane-1");
+    plane.run(&["delete", "services", "-A", "-l", "belong-to=user-workloads"])?;
+    plane.wait_for_service()?;
     Ok(())
 }
 
@@ -133,7 +177,8 @@ fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<(
     for (command, what) in [
         ("kubectl explain dataplane.spec.kubernetesCluster", "every field is documented"),
         ("kubectl -n acme describe dataplane development-plane", "version, capabilities, conditions"),
-        ("kubectl label namespace acme openchoreo.dev/name=evil --overwrite", "is put back at once"),
+        ("kubectl -n acme describe deployments.openchoreo.dev", "image, plane, namespace, objects"),
+        ("kubectl -n acme get release greeter-extras -o yaml", "the state of each object"),
         ("kubectl -n acme delete dataplane production-plane --wait=false", "waits, and says for whom"),
         ("kubectl -n acme delete secret plane-production", "see what the DataPlane says"),
         ("kubectl get events -A", "what the operator did"),
@@ -155,6 +200,23 @@ struct Kubectl {
 }
 
 impl Kubectl {
+    /// Waits until the sample's Service is there again.
+    fn wait_for_service(&self) -> Result<()> {
+        for _ in 0..100 {
+            let output = Command::new(&self.program)
+                .arg("--kubeconfig")
+                .arg(&self.kubeconfig)
+                .args(["get", "services", "-A", "-l", "belong-to=user-workloads", "-o", "name"])
+                .output()
+                .context("run kubectl")?;
+            if !output.stdout.is_empty() {
+                return self.run(&["get", "services", "-A", "-l", "belong-to=user-workloads"]);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        bail!("the Service did not come back")
+    }
+
     /// Shows the command and what it prints.
     fn run(&self, arguments: &[&str]) -> Result<()> {
         say(&format!("$ kubectl {}", arguments.join(" ")));

@@ -47,7 +47,7 @@ impl Sources<'_> {
         if vaulted.is_empty() || !self.inputs.plane.secrets_store {
             return None;
         }
-        let objects: String = vaulted
+        let objects: Vec<String> = vaulted
             .iter()
             .map(|(key, path)| {
                 let (key, path) = (yaml_text(key), yaml_text(path));
@@ -58,7 +58,7 @@ impl Sources<'_> {
         let (address, role) = self.vault();
         let body = json!({"spec": {
             "provider": "vault",
-            "parameters": {"vaultAddress": address, "roleName": role, "objects": objects},
+            "parameters": {"vaultAddress": address, "roleName": role, "objects": objects.concat()},
             "secretObjects": [{
                 "secretName": group.object,
                 "type": "Opaque",

@@ -105,7 +105,13 @@ fn a_deployment_changes_path_and_visibility_of_an_endpoint() {
 
 #[test]
 fn opening_a_way_in_does_not_drop_its_guards() {
-    let cors = |origin: &str| json!({"name": "pages", "type": "cors", "policySpec": {"cors": {"allowOrigins": [origin]}}});
+    let cors = |origin: &str| {
+        let cors = json!({
+            "allowOrigins": [origin], "allowMethods": ["GET"], "allowHeaders": [], "exposeHeaders": [],
+            "maxAge": 1, "allowCredentials": false,
+        });
+        json!({"name": "pages", "type": "cors", "policySpec": {"cors": cors}})
+    };
     let keys = json!({"name": "keys", "type": "mediation", "policySpec": {}});
     let mut base = template("", "REST", 8080);
     base["spec"]["networkVisibilities"] =

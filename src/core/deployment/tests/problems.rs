@@ -171,29 +171,31 @@ fn what_does_not_fit_a_task_is_named(
     invalid(&World::new(type_, json!({"application": application})), says);
 }
 
-#[test]
-fn what_cannot_be_done_is_no_fault_of_the_artifact() {
-    let vault =
-        World::service(json!({"envFrom": [{"configurationGroupRef": {"name": "redis-config-group"}}]}))
-            .with_databases();
-    let scaled = World::service(json!({"scaling": {"hpa": {"minReplicas": 1}}}));
-    let to_none = World::service(json!({"scaling": {"s2z": {"maxReplicas": 1}}}));
-    let proxy = World::new("Proxy", json!({}));
-    for (mut world, reason, says) in [
-        (vault, reasons::CAPABILITY_MISSING, "no Secrets Store CSI driver"),
-        (scaled, reasons::CAPABILITY_MISSING, "does not serve autoscaling/v2"),
-        (to_none, reasons::UNSUPPORTED_SCALING, "scaling.s2z"),
-        (
-            proxy,
-            reasons::UNSUPPORTED_COMPONENT_TYPE,
-            "it runs Service, WebApplication, ScheduledTask, ManualTask",
-        ),
-    ] {
-        world.plane = PlaneParts { cilium: true, ..PlaneParts::default() };
-        let [problem] = render(&world.inputs()).unwrap_err().try_into().unwrap();
-        assert_eq!((problem.reason, problem.of_artifact), (reason, false));
-        assert!(problem.message.contains(says), "{}", problem.message);
-    }
+#[rstest]
+#[case::vault(
+    World::service(json!({"envFrom": [{"configurationGroupRef": {"name": "redis-config-group"}}]})).with_databases(),
+    reasons::CAPABILITY_MISSING, "no Secrets Store CSI driver"
+)]
+#[case::scaled(
+    World::service(json!({"scaling": {"hpa": {"minReplicas": 1}}})),
+    reasons::CAPABILITY_MISSING, "does not serve autoscaling/v2"
+)]
+#[case::to_none(
+    World::service(json!({"scaling": {"s2z": {"maxReplicas": 1}}})), reasons::UNSUPPORTED_SCALING, "scaling.s2z"
+)]
+#[case::proxy(
+    World::new("Proxy", json!({})), reasons::UNSUPPORTED_COMPONENT_TYPE,
+    "it runs Service, WebApplication, ScheduledTask, ManualTask"
+)]
+fn what_cannot_be_done_is_no_fault_of_the_artifact(
+    #[case] mut world: World,
+    #[case] reason: &str,
+    #[case] says: &str,
+) {
+    world.plane = PlaneParts { cilium: true, ..PlaneParts::default() };
+    let [problem] = render(&world.inputs()).unwrap_err().try_into().unwrap();
+    assert_eq!((problem.reason, problem.of_artifact), (reason, false));
+    assert!(problem.message.contains(says), "{}", problem.message);
 }
 
 #[test]
