@@ -38,7 +38,7 @@ $(DENY):
 
 .PHONY: generate
 generate: ## Write crds/, its copies and docs/reference
-	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated
+	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated --test render
 
 .PHONY: bench
 bench: ## Measure (comes with the controllers)

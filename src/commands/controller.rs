@@ -107,6 +107,54 @@ pub struct ControllerArgs {
         help_heading = "Data planes"
     )]
     plane_burst: u32,
+    /// Address of the vault as seen from data planes, for those that do not say.
+    #[arg(
+        long,
+        env = "KANTOR_VAULT_ADDRESS",
+        value_name = "URL",
+        default_value = "http://hashicorp-vault:8200",
+        help_heading = "Workloads"
+    )]
+    vault_address: String,
+    /// Role with which secrets are read from the vault, for data planes that do not say.
+    #[arg(
+        long,
+        env = "KANTOR_VAULT_ROLE",
+        value_name = "NAME",
+        default_value = "openchoreo-secret-reader-role",
+        help_heading = "Workloads"
+    )]
+    vault_role: String,
+    /// How long a task may run, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_TASK_DEADLINE",
+        value_name = "SECONDS",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(i64).range(1..),
+        help_heading = "Workloads"
+    )]
+    task_deadline: i64,
+    /// How often a task that failed is tried again.
+    #[arg(
+        long,
+        env = "KANTOR_TASK_RETRIES",
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(i32).range(0..),
+        help_heading = "Workloads"
+    )]
+    task_retries: i32,
+    /// How long a finished run of a scheduled task is kept, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_TASK_KEPT",
+        value_name = "SECONDS",
+        default_value_t = 360,
+        value_parser = clap::value_parser!(i32).range(0..),
+        help_heading = "Workloads"
+    )]
+    task_kept: i32,
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(
         long,
@@ -195,7 +243,13 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         engine: Engine::default(),
         releases: Interest::default(),
         secrets: SecretBook::default(),
-        settings: Settings::default(),
+        settings: Settings {
+            vault_address: args.vault_address,
+            vault_role: args.vault_role,
+            task_deadline: args.task_deadline,
+            task_retries: args.task_retries,
+            task_kept: args.task_kept,
+        },
         writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
         events: Recorder::new(client, reporter),
         metrics,

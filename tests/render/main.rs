@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod walk;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -150,9 +152,15 @@ fn shown(case: &Case) -> String {
         Ok(Rendered { image, namespace, shared, own, workload, endpoints }) => {
             let summary = json!({"image": image, "namespace": namespace, "workload": workload});
             document(&mut text, "summary", &summary);
-            shared.iter().for_each(|object| document(&mut text, "shared on the data plane", object));
-            own.iter().for_each(|object| document(&mut text, "own on the data plane", object));
-            endpoints.iter().for_each(|object| document(&mut text, "in the control plane", object));
+            for object in &shared {
+                document(&mut text, "shared on the data plane", object);
+            }
+            for object in &own {
+                document(&mut text, "own on the data plane", object);
+            }
+            for object in &endpoints {
+                document(&mut text, "in the control plane", object);
+            }
         }
         Err(problems) => {
             for Problem { reason, message, of_artifact } in problems {
