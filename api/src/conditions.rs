@@ -40,8 +40,8 @@ pub mod reasons {
     vocabulary! {
         /// Organization: its namespace exists and carries the right labels.
         NAMESPACE_CREATED = "NamespaceCreated";
-        /// Organization: a namespace of this name exists and belongs to someone else (the message says to whom).
-        /// Rename the organization or give the namespace up.
+        /// Organization, Deployment: a namespace of this name exists and belongs to someone else (of organizations, the
+        /// message says to whom). Rename the organization or project, or give the namespace up.
         NAMESPACE_CONFLICT = "NamespaceConflict";
         /// Organization: its namespace is being deleted. It is made anew when it has gone.
         NAMESPACE_TERMINATING = "NamespaceTerminating";

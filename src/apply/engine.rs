@@ -53,8 +53,8 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Reads what the watches do not show, in Kantor's own name as they do: whoever may not write something may not see
-    /// it either, and would wait for its end for ever.
+    /// Reads what the watches do not show, in Kantor's own name as they do: who may not write something need not be
+    /// allowed to see it, and what cannot be seen would be waited for without end.
     fn reader(&self) -> Writer {
         Writer::new(self.plane.calls(), self.plane.deadline).with_slots(self.plane.slots())
     }

@@ -15,7 +15,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
     Deployment, annotations,
-    common::{InventoryItem, PlaneRecord},
+    common::PlaneRecord,
     conditions::{self, Statement, Status, reasons, types},
     deployment::DeploymentStatus,
     labels, managers,
@@ -23,8 +23,8 @@ use kantor_api::{
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 use serde_json::Value;
 
+use self::inputs::Resolved;
 pub use self::secrets::SecretBook;
-use self::{clean_up::owned, inputs::Resolved};
 use super::{
     Context, member,
     place::{self, Located, Place, own_writer},
@@ -34,7 +34,7 @@ use crate::{
     core::{
         changes::{Outcome, Owner, Wanted, object_key},
         deployment::{Problem, Rendered},
-        hierarchy::organization_of,
+        hierarchy::{logical_name, organization_of},
         lifecycle::{self, DEPLOYMENT, Standing},
         release,
     },
@@ -95,6 +95,12 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
             return stopped(deployment, before, standing, artifact, context).await;
         }
     };
+    let ours = match is_namespace_ours(&resolved, &place, &rendered.namespace) {
+        Ok(ours) => ours,
+        Err(standing) => {
+            return stopped(deployment, before, standing, Some(ARTIFACT_RESOLVED), context).await;
+        }
+    };
     let recorded = record(&before, &place.record, &rendered.namespace);
     let mut written = None;
     if recorded != before {
@@ -110,7 +116,7 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
         return Ok(Action::requeue(PROGRESSING));
     }
     let started = Instant::now();
-    let done = apply(deployment, &resolved, &place, &rendered, context).await?;
+    let done = apply(deployment, ours, &place, &rendered, context).await?;
     count(&done, &place, started, context);
     conclude(deployment, recorded, &place, &rendered, done, context).await
 }
@@ -131,9 +137,10 @@ impl Applied {
     }
 }
 
+/// `ours` tells whether the namespace is the organization's already.
 async fn apply(
     deployment: &Deployment,
-    resolved: &Resolved,
+    ours: bool,
     place: &Place,
     rendered: &Rendered,
     context: &Context,
@@ -141,14 +148,9 @@ async fn apply(
     let wanted = |objects: &[kube::api::DynamicObject]| -> Vec<Placed> {
         objects.iter().map(|object| (Wanted::new(object.clone()), None)).collect()
     };
-    let shared = context
-        .engine
-        .sync(
-            &site(&place.plane, SHARED),
-            &shared_owner(deployment, resolved, place, rendered),
-            &wanted(&rendered.shared),
-        )
-        .await;
+    let adopt = ours || owner_of(deployment, None).adopt;
+    let sharing = site(&place.plane, SHARED);
+    let shared = context.engine.sync(&sharing, &shared_owner(adopt), &wanted(&rendered.shared)).await;
     if !shared.iter().all(|change| change.outcome.is_in_place()) {
         // Nothing runs without its isolation.
         return Ok(Applied { shared, own: vec![] });
@@ -176,11 +178,14 @@ async fn conclude(
     if done.is_in_place() {
         let owner = owner_of(deployment, None);
         let wanted: HashSet<_> = done.own.iter().map(|change| object_key(&change.item)).collect();
-        let stale: Vec<InventoryItem> = owned(&place.plane, &owner.uid)?
-            .into_iter()
-            .filter(|item| !wanted.contains(&object_key(item)))
-            .collect();
-        left = clean_up::remove(&site(&place.plane, OWNED), &owner, &stale, context).await;
+        left = match clean_up::owned(&place.plane, &owner.uid).await {
+            Ok(mut stale) => {
+                stale.retain(|item| !wanted.contains(&object_key(item)));
+                clean_up::remove(&site(&place.plane, OWNED), &owner, &stale, context).await
+            }
+            Err(why) => vec![why],
+        };
+        left.extend(clean_up::remove_other_isolation(place, rendered, context).await);
         let mut cleaning = vec![];
         for plane in std::mem::take(&mut status.cleaning) {
             match clean_up::clean_plane(deployment, &plane, &[], context).await {
@@ -228,18 +233,33 @@ fn owner_of(deployment: &Deployment, rendered: Option<&Rendered>) -> Owner {
 }
 
 /// On whose behalf the objects are kept that Deployments share.
-fn shared_owner(deployment: &Deployment, resolved: &Resolved, place: &Place, rendered: &Rendered) -> Owner {
-    let organization = organization_of(&*resolved.project);
-    // One that was made for Releases of the organization is the organization's.
-    let ours = place.namespaces.get(None, &rendered.namespace).is_some_and(|namespace| {
-        namespace.labels().get(labels::plane::ORGANIZATION_NAME) == Some(&organization)
-    });
+fn shared_owner(adopt: bool) -> Owner {
     Owner {
         uid: labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned(),
         label: labels::plane::MANAGED_BY,
-        adopt: ours || owner_of(deployment, None).adopt,
+        adopt,
         former_manager: Some(FORMER_MANAGER),
         ..Owner::default()
+    }
+}
+
+/// Whose the namespace is: true if it is the organization's already, as one that was made for its Releases, false if it is
+/// nobody's. Generated names can collide, and then labels have the last word.
+fn is_namespace_ours(resolved: &Resolved, place: &Place, name: &str) -> Result<bool, Standing> {
+    let Some(namespace) = place.namespaces.get(None, name) else { return Ok(false) };
+    let label = |key: &str| namespace.labels().get(key).filter(|value| !value.is_empty());
+    let organization = release::label_value(&organization_of(&*resolved.project));
+    let of_another =
+        |key: &str, own: &str| label(key).is_some_and(|found| *found != release::label_value(own));
+    let (project, environment) = (logical_name(&*resolved.project), logical_name(&*resolved.environment));
+    let elsewhere = of_another(labels::plane::PROJECT_NAME, &project)
+        && of_another(labels::plane::ENVIRONMENT_NAME, &environment);
+    match label(labels::plane::ORGANIZATION_NAME) {
+        Some(found) if *found != organization || elsewhere => Err(Standing::Stalled {
+            reason: reasons::NAMESPACE_CONFLICT,
+            message: format!("namespace {name} of data plane {} belongs to others", place.plane.key.name),
+        }),
+        found => Ok(found.is_some()),
     }
 }
 

@@ -31,6 +31,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use self::{configuration::Effective, place::Place, sources::Sources, workload::Runs};
 use super::changes;
 
+pub use self::shared::ISOLATION;
 pub use place::namespace_of;
 pub use pod::CONFIGURATION_CHECKSUM;
 

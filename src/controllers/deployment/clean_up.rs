@@ -9,15 +9,16 @@ use kantor_api::{
 };
 use kube::{ResourceExt, runtime::controller::Action, runtime::events::EventType};
 
-use super::{OWNED, owner_of, say, site, status_of};
+use super::{OWNED, SHARED, owner_of, say, shared_owner, site, status_of};
 use crate::{
     apply::{Remains, Site, WriteError},
     controllers::{
         Context, member,
-        place::{Unreachable, reach_recorded},
+        place::{Place, Unreachable, reach_recorded},
     },
     core::{
         changes::{Owner, object_key, shown},
+        deployment::{self, Rendered},
         lifecycle::{self, DEPLOYMENT, DeletionStep, Standing},
         release::listed,
     },
@@ -44,16 +45,14 @@ pub(super) fn followed(plane: &Plane, group: &str, version: &str, kind: &str) ->
     }
 }
 
-/// All objects on a plane that belong to the Deployment with this UID.
-pub(super) fn owned(plane: &Plane, uid: &str) -> Result<Vec<InventoryItem>, WriteError> {
+/// All objects on a plane that belong to the Deployment with this UID. The error says what is not known.
+pub(super) async fn owned(plane: &Plane, uid: &str) -> Result<Vec<InventoryItem>, String> {
+    sync_all(plane).await;
     let mut found = vec![];
     for (group, version, kind) in KINDS {
         let Some(followed) = followed(plane, group, version, kind) else { continue };
         if !followed.is_synced() {
-            return Err(WriteError::Transient(format!(
-                "{kind} on data plane {} is not known yet",
-                plane.key.name
-            )));
+            return Err(format!("the list of every {kind} on data plane {}", plane.key.name));
         }
         found.extend(followed.owned_by(uid).into_iter().map(|object| InventoryItem {
             group: (*group).to_owned(),
@@ -65,6 +64,37 @@ pub(super) fn owned(plane: &Plane, uid: &str) -> Result<Vec<InventoryItem>, Writ
         }));
     }
     Ok(found)
+}
+
+/// Removes the isolation of the other form, which is there when a plane got or lost Cilium since: the two together let
+/// less through than either.
+pub(super) async fn remove_other_isolation(
+    place: &Place,
+    rendered: &Rendered,
+    context: &Context,
+) -> Vec<String> {
+    const FORMS: [(&str, &str, &str); 2] =
+        [("networking.k8s.io", "v1", "NetworkPolicy"), ("cilium.io", "v2", "CiliumNetworkPolicy")];
+    let is_rendered = |kind: &str| {
+        rendered.shared.iter().any(|object| object.types.as_ref().is_some_and(|types| types.kind == kind))
+    };
+    let mut items = vec![];
+    for (group, version, kind) in FORMS.into_iter().filter(|(.., kind)| !is_rendered(kind)) {
+        let Serving::Served { resource, .. } = place.plane.serving(&Kind::new(group, version, kind)) else {
+            continue;
+        };
+        let followed = place.plane.follow(&resource, SHARED, Follow::Whole);
+        let found = followed.get(Some(&rendered.namespace), deployment::ISOLATION);
+        items.extend(found.map(|found| InventoryItem {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: rendered.namespace.clone(),
+            name: found.name_any(),
+            uid: found.uid(),
+        }));
+    }
+    remove(&site(&place.plane, SHARED), &shared_owner(false), &items, context).await
 }
 
 /// Removes objects; tells what is still there, and why.
@@ -103,9 +133,8 @@ pub(super) async fn clean_plane(
         }
         Err(Unreachable::For(why)) => return Err(format!("data plane {}: {why}", record.name)),
     };
-    sync_all(&plane).await;
     let owner = owner_of(deployment, None);
-    let owned = owned(&plane, &owner.uid).map_err(|error| error.to_string())?;
+    let owned = owned(&plane, &owner.uid).await?;
     let mut items: HashMap<_, InventoryItem> =
         inventory.iter().map(|item| (object_key(item), item.clone())).collect();
     items.extend(owned.into_iter().map(|item| (object_key(&item), item)));

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Inputs, place::Place};
 
-/// Name of the policy that isolates the namespace.
-const POLICY: &str = "default-policy";
+/// Name of the policy that isolates a namespace.
+pub const ISOLATION: &str = "default-policy";
 
 /// Namespace of the gateways of a data plane that does not say.
 const GATEWAY_NAMESPACE: &str = "openchoreo-data-plane";
@@ -24,11 +24,11 @@ const DNS_CACHE: &str = "169.254.20.10/32";
 pub(super) fn objects(inputs: &Inputs<'_>, place: &Place) -> Vec<DynamicObject> {
     let namespace = place.shared("v1", "Namespace", None, json!({}));
     let policy = if inputs.plane.cilium {
-        place.shared("cilium.io/v2", "CiliumNetworkPolicy", Some(POLICY), cilium())
+        place.shared("cilium.io/v2", "CiliumNetworkPolicy", Some(ISOLATION), cilium())
     } else {
         let gateway = inputs.data_plane.spec.gateway.as_ref().and_then(|g| g.namespace.as_deref());
         let spec = core(gateway.unwrap_or(GATEWAY_NAMESPACE));
-        place.shared("networking.k8s.io/v1", "NetworkPolicy", Some(POLICY), spec)
+        place.shared("networking.k8s.io/v1", "NetworkPolicy", Some(ISOLATION), spec)
     };
     vec![namespace, policy]
 }

@@ -96,6 +96,8 @@ fn with_sorted_ports(mut rendered: Rendered) -> Rendered {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn the_order_of_lists_without_a_meaning_changes_nothing(random in proptest::collection::vec(any::<Index>(), 16)) {
         let mut world = full();
