@@ -10,6 +10,8 @@ vocabulary! {
     /// Hash of what Kantor last wanted the object to be. Together with the live fields it tells that there is
     /// nothing to do.
     INTENT_HASH = "openchoreo.dev/intent-hash";
+    /// On pods: changes when a value that they see does, so that they are made anew.
+    CONFIGURATION_CHECKSUM = "openchoreo.dev/configuration-checksum";
     /// `"true"` stops all writes for the object until it is removed; the status says so.
     PAUSED = "openchoreo.dev/paused";
     /// `Orphan` lets the object be deleted without cleaning up its data plane; an Event lists what stays behind.

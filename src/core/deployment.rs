@@ -33,7 +33,6 @@ use super::changes;
 
 pub use self::shared::ISOLATION;
 pub use place::namespace_of;
-pub use pod::CONFIGURATION_CHECKSUM;
 
 /// Everything that a Deployment is rendered from.
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kantor_api::{
+    annotations,
     application::Application,
     deployable_artifact::EndpointTemplate,
     endpoint::{BackendType, EndpointType},
@@ -15,10 +16,6 @@ use super::{
     place::Place,
     wiring::{Wiring, invalid},
 };
-
-/// Annotation of pods: changes when a value that they see does, so that they are made anew. It is only there if they see
-/// one: a plain workload that is taken over is not restarted.
-pub const CONFIGURATION_CHECKSUM: &str = "openchoreo.dev/configuration-checksum";
 
 /// A port of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +65,9 @@ impl Pod<'_> {
     /// The template of a workload whose pods run all the time. They see a changed value only when they are made anew.
     pub fn serving(&self, place: &Place) -> Value {
         let mut template = self.template(place, "Always");
+        // Only if they see one: a plain workload that is taken over is not restarted.
         if let Some(checksum) = self.checksum {
-            template["metadata"]["annotations"] = json!({CONFIGURATION_CHECKSUM: checksum});
+            template["metadata"]["annotations"] = json!({annotations::CONFIGURATION_CHECKSUM: checksum});
         }
         template
     }
