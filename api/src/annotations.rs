@@ -16,7 +16,8 @@ vocabulary! {
     PAUSED = "openchoreo.dev/paused";
     /// `Orphan` lets the object be deleted without cleaning up its data plane; an Event lists what stays behind.
     DELETION_POLICY = "openchoreo.dev/deletion-policy";
-    /// `"true"` allows the object to take over objects that exist already and belong to nobody else it knows.
+    /// `"true"` allows the object to take over objects on the data plane that exist already and belong to nobody, or to
+    /// another object of Kantor.
     ADOPT = "openchoreo.dev/adopt";
     /// `"true"` allows objects whose immutable fields changed to be deleted and made anew.
     REPLACE = "openchoreo.dev/replace";

@@ -303,7 +303,7 @@ fn problems_say(problems: &[Problem]) -> (Standing, Option<ArtifactSays>) {
     (standing, Some(says))
 }
 
-/// Says why nothing is done. What it waits for wakes it.
+/// Says why nothing is done. What it waits for wakes it, except that nobody tells it of the end of a rival.
 async fn stopped(
     deployment: &Deployment,
     before: DeploymentStatus,
@@ -311,8 +311,9 @@ async fn stopped(
     artifact: Option<ArtifactSays>,
     context: &Context,
 ) -> Result<Action, WriteError> {
+    let rivalled = matches!(standing, Standing::Stalled { reason: reasons::DUPLICATE_DEPLOYMENT, .. });
     say(deployment, before, standing, artifact, context).await?;
-    Ok(Action::await_change())
+    Ok(if rivalled { Action::requeue(PROGRESSING) } else { Action::await_change() })
 }
 
 /// Writes the status if it says anything new, and an Event if `Ready` changed.
@@ -340,8 +341,10 @@ async fn say(
             &now,
         );
     }
-    let after =
-        DeploymentStatus { observed_generation: generation, conditions: conditions.clone(), ..status };
+    // A spec that is not acted on has not been observed.
+    let paused = matches!(standing, Standing::Paused);
+    let observed_generation = if paused { before.observed_generation } else { generation };
+    let after = DeploymentStatus { observed_generation, conditions: conditions.clone(), ..status };
     if deployment.status.as_ref() != Some(&after) {
         write(deployment, after, context).await?;
         member::announce(deployment, &before.conditions, &conditions, context).await;

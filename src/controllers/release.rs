@@ -344,8 +344,10 @@ async fn say(
     for statement in statements {
         conditions::set(&mut conditions, statement, generation, &now);
     }
+    // A spec that is not acted on has not been observed.
+    let paused = matches!(standing, Standing::Paused);
     let after = ReleaseStatus {
-        observed_generation: generation,
+        observed_generation: if paused { before.observed_generation } else { generation },
         conditions: conditions.clone(),
         ..with_record(&before, &recorded)
     };

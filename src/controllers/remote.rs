@@ -9,7 +9,7 @@ use kube::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
+use super::{Context, environment::key_of};
 use crate::{
     core::{
         hierarchy::{Id, Kind, Need},
@@ -48,15 +48,20 @@ fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
     }
 }
 
-/// An object concerns its owner; a namespace, its environment and its project.
+/// An object concerns its owner, or those who share it; a namespace, its environment and its project.
 fn object_changed(context: &Context, change: &RemoteChange) {
+    let is_namespace = change.kind == "Namespace" && change.group.is_empty();
+    let label = |key: &str| change.labels.get(key).cloned().unwrap_or_default();
     if let Some(uid) = change.owner_uid() {
         context.world.wake_uid(uid);
     }
-    if change.kind != "Namespace" || !change.group.is_empty() {
+    let managed = label(plane::MANAGED_BY) == plane::MANAGED_BY_DEPLOYMENT_CONTROLLER;
+    if is_namespace || (managed && change.owner_uid().is_none()) {
+        wake_sharers(context, change);
+    }
+    if !is_namespace {
         return;
     }
-    let label = |key: &str| change.labels.get(key).cloned().unwrap_or_default();
     for (kind, name) in [(Kind::Environment, plane::ENVIRONMENT_NAME), (Kind::Project, plane::PROJECT_NAME)] {
         context.world.wake(&Need {
             kind,
@@ -65,6 +70,20 @@ fn object_changed(context: &Context, change: &RemoteChange) {
             name: label(name),
             passes_on: &[],
         });
+    }
+}
+
+/// Wakes the Deployments that share a namespace and its isolation. What they recorded tells which they are: labels on the
+/// plane may just have been changed.
+fn wake_sharers(context: &Context, change: &RemoteChange) {
+    let namespace = change.namespace.as_ref().unwrap_or(&change.name);
+    for deployment in context.world.stores.deployments.state() {
+        let Some(status) = &deployment.status else { continue };
+        let there = status.data_plane.as_ref().is_some_and(|on| key_of(on) == change.plane)
+            && status.namespace.as_ref() == Some(namespace);
+        if let Some(uid) = deployment.metadata.uid.as_ref().filter(|_| there) {
+            context.world.wake_uid(uid);
+        }
     }
 }
 

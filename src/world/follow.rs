@@ -1,6 +1,6 @@
 //! Following one kind: its watch fills a store and tells which objects changed.
 
-use std::{collections::HashSet, fmt::Debug, sync::Arc};
+use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -8,7 +8,6 @@ use kube::{
     Api, Resource, ResourceExt,
     core::{ApiResource, DeserializeGuard},
     runtime::{
-        WatchStreamExt,
         reflector::{self, ObjectRef, Store, store::Writer},
         watcher::{self, Event, watcher},
     },
@@ -44,14 +43,27 @@ pub(super) fn start<K: Followed>(
     let kind = sync::name_of(&ApiResource::erase::<K>(&()));
     board.set(&kind, KindState::Listing);
     let guarded: Api<DeserializeGuard<K>> = Api::all(api.into_client());
-    let events = watcher(guarded, watcher::Config::default()).default_backoff();
     let mut follower = Follower { kind, writer, listed: None, sync: board.clone(), changed };
     let stop = stop.clone();
     tasks.spawn(async move {
-        stop.run_until_cancelled(follower.run(events)).await;
+        let mut wait = FIRST_RETRY;
+        let following = async {
+            loop {
+                // A watch that is resumed after a failure tells nothing until something changes. So each failure is
+                // followed by a new list, whose end is told.
+                let synced = follower.run(watcher(guarded.clone(), watcher::Config::default())).await;
+                wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
+                tokio::time::sleep(wait).await;
+            }
+        };
+        stop.run_until_cancelled(following).await;
     });
     store
 }
+
+/// When to try again what failed; then later each time, until it works.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LAST_RETRY: Duration = Duration::from_secs(30);
 
 struct Follower<K: Followed, F> {
     kind: String,
@@ -63,14 +75,23 @@ struct Follower<K: Followed, F> {
 }
 
 impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
-    async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>>) {
+    /// Takes events until one is a failure; tells whether there was a list before it.
+    async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>>) -> bool {
         pin_mut!(events);
+        let mut synced = false;
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.take(event),
-                Err(error) => self.report(&error),
+                Ok(event) => {
+                    synced |= matches!(event, Event::InitDone);
+                    self.take(event);
+                }
+                Err(error) => {
+                    self.report(&error);
+                    break;
+                }
             }
         }
+        synced
     }
 
     fn take(&mut self, event: Event<DeserializeGuard<K>>) {

@@ -1,4 +1,13 @@
 //! Deployments: an artifact, kept running on the plane of an environment.
 
+mod configuring;
+mod deleting;
+mod drifting;
+mod failing;
+mod inheriting;
 mod keeping;
+mod moving;
+mod resting;
+mod samples;
 mod support;
+mod types;

@@ -9,6 +9,7 @@
 
 mod acme;
 mod data_plane;
+mod deployment;
 mod hierarchy;
 mod organization;
 mod process;

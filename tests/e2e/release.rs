@@ -1,4 +1,15 @@
 //! Releases: any objects, kept on the plane of an environment exactly as they are written.
 
+mod failing;
+mod healing;
+mod health;
 mod keeping;
-mod support;
+mod large;
+mod moving;
+mod ordering;
+mod owning;
+mod recording;
+mod removing;
+mod story;
+pub mod support;
+mod tenancy;

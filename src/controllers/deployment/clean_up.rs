@@ -84,6 +84,7 @@ pub(super) async fn remove_other_isolation(
             continue;
         };
         let followed = place.plane.follow(&resource, SHARED, Follow::Whole);
+        let _ = tokio::time::timeout(place.plane.deadline, followed.synced()).await;
         let found = followed.get(Some(&rendered.namespace), deployment::ISOLATION);
         items.extend(found.map(|found| InventoryItem {
             group: group.to_owned(),
@@ -134,10 +135,10 @@ pub(super) async fn clean_plane(
         Err(Unreachable::For(why)) => return Err(format!("data plane {}: {why}", record.name)),
     };
     let owner = owner_of(deployment, None);
-    let owned = owned(&plane, &owner.uid).await?;
+    let there = owned(&plane, &owner.uid).await?;
     let mut items: HashMap<_, InventoryItem> =
         inventory.iter().map(|item| (object_key(item), item.clone())).collect();
-    items.extend(owned.into_iter().map(|item| (object_key(&item), item)));
+    items.extend(there.into_iter().map(|item| (object_key(&item), item)));
     let items: Vec<InventoryItem> = items.into_values().collect();
     let left = remove(&site(&plane, OWNED), &owner, &items, context).await;
     if left.is_empty() { Ok(()) } else { Err(listed(&left)) }

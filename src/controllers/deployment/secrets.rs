@@ -17,9 +17,15 @@ const APPLICATION: &str = "application";
 /// Values by key.
 type Values = BTreeMap<String, Vec<u8>>;
 
-/// The values that were read last, by namespace and name, each with the version that it was read at.
+/// Namespace and name.
+type Key = (String, String);
+
+/// Values, and the version that they were read at.
+type Entry = (Option<String>, Values);
+
+/// The values that were read last.
 #[derive(Default)]
-pub struct SecretBook(Mutex<HashMap<(String, String), (Option<String>, Values)>>);
+pub struct SecretBook(Mutex<HashMap<Key, Entry>>);
 
 /// The values of those of `names` that exist and may be used. What has not changed is not read again.
 pub(super) async fn read(
@@ -52,11 +58,11 @@ pub(super) async fn read(
 }
 
 impl SecretBook {
-    fn get(&self, key: &(String, String)) -> Option<(Option<String>, Values)> {
+    fn get(&self, key: &Key) -> Option<Entry> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    fn put(&self, key: (String, String), entry: (Option<String>, Values)) {
+    fn put(&self, key: Key, entry: Entry) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
     }
 }

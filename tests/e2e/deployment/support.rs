@@ -1,15 +1,21 @@
 //! Organization `acme` with planes behind proxies, project `shop`, component `cart` and what its Deployments need.
 
+use std::time::Duration;
+
 use kantor_api::{
-    Component, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Environment, Project,
+    Component, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Project,
+    common::InventoryItem,
 };
-use kantor_testbed::{Cluster, CrdBundle};
+use kantor_testbed::{
+    Cluster, CrdBundle,
+    wait::{self, Seen},
+};
 use serde_json::{Value, json};
 
 pub use crate::release::support::Plane;
 use crate::{
     acme::{acme, environment, object, plane_ready, register},
-    support::{Stage, condition, is_ready},
+    support::{PATIENCE, Stage, condition, is_ready},
 };
 
 /// A plane that runs pods, with everything that Deployments may use.
@@ -28,18 +34,31 @@ pub struct Shop {
 
 impl Shop {
     pub async fn open() -> Self {
-        let (stage, plane) = tokio::join!(acme(), full_plane("plane"));
-        let shop = Self { stage, plane };
-        shop.register("plane", &shop.plane).await;
-        environment(&shop.stage, "dev", "plane").await;
+        let opening = async {
+            let shop = Self::empty().await;
+            shop.furnish().await;
+            shop
+        };
+        Box::pin(opening).await
+    }
+
+    /// Nothing but the operator, organization `acme` and a plane that is not registered.
+    pub async fn empty() -> Self {
+        let (stage, plane) = Box::pin(async { tokio::join!(acme(), full_plane("plane")) }).await;
+        Self { stage, plane }
+    }
+
+    /// Plane, environment, pipeline, project and component.
+    pub async fn furnish(&self) {
+        self.register("plane", &self.plane).await;
+        environment(&self.stage, "dev", "plane").await;
         let pipeline =
             json!({"promotionPaths": [{"sourceEnvironmentRef": "dev", "targetEnvironmentRefs": []}]});
-        shop.stage.create::<DeploymentPipeline>(&object("DeploymentPipeline", "default", pipeline)).await;
-        shop.stage
+        self.stage.create::<DeploymentPipeline>(&object("DeploymentPipeline", "default", pipeline)).await;
+        self.stage
             .create::<Project>(&object("Project", "shop", json!({"deploymentPipelineRef": "default"})))
             .await;
-        shop.component("cart", "Service").await;
-        shop
+        self.component("cart", "Service").await;
     }
 
     pub async fn register(&self, name: &str, plane: &Plane) {
@@ -108,11 +127,83 @@ impl Shop {
         .await
     }
 
+    /// Changes the spec of an artifact by a merge patch.
+    pub async fn edit_artifact(&self, name: &str, spec: Value) {
+        self.stage.patch::<DeployableArtifact>(&format!("acme/{name}"), json!({"spec": spec})).await;
+    }
+
+    /// Changes the configuration of the workload of an artifact by a merge patch.
+    pub async fn configure(&self, artifact: &str, application: Value) {
+        self.edit_artifact(artifact, json!({"configuration": {"application": application}})).await;
+    }
+
+    /// The object of a kind that a Deployment has on the plane, as its status tells.
+    pub async fn live(&self, deployment: &Deployment, kind: &str) -> Value {
+        let item = item(deployment, kind);
+        let version = if item.group.is_empty() {
+            item.version.clone()
+        } else {
+            format!("{}/{}", item.group, item.version)
+        };
+        let found = self.plane.get(&format!("{version}/{kind}"), &item.namespace, &item.name).await;
+        found.unwrap_or_else(|| panic!("{kind} {} is not there", item.name))
+    }
+
+    /// Waits until the workload of a Deployment, on the plane, is as `seen` says.
+    pub async fn workload<T>(
+        &self,
+        what: &str,
+        deployment: &Deployment,
+        seen: impl Fn(&Value) -> Option<T>,
+    ) -> T {
+        let item = item(deployment, "Deployment");
+        self.plane
+            .until(what, ("apps/v1/Deployment", &item.namespace, &item.name), |found| seen(found?))
+            .await
+    }
+
+    /// Waits until the operator asks nothing of the control plane and of the plane for a while.
+    pub async fn quiet(&self) {
+        let quiet = Duration::from_secs(1);
+        wait::until("the operator has nothing to do", PATIENCE, || async {
+            let (here, there) = (self.stage.proxy.mark(), self.plane.proxy.mark());
+            tokio::time::sleep(quiet).await;
+            let calls = self.plane.calls_since(there);
+            let requests = self.stage.proxy.since(here);
+            let idle = calls.is_empty() && requests.is_empty();
+            Ok(if idle { Seen::Done(()) } else { Seen::NotYet(format!("{requests}\n{calls}")) })
+        })
+        .await
+        .unwrap();
+    }
+
     pub async fn delete(&self, name: &str) {
         self.stage.delete::<Deployment>(&format!("acme/{name}")).await;
         self.stage.until_gone::<Deployment>(&format!("acme/{name}")).await;
     }
 }
+
+/// The object of a kind that a Deployment has on its plane.
+pub fn item<'a>(deployment: &'a Deployment, kind: &str) -> &'a InventoryItem {
+    let inventory = &deployment.status.as_ref().unwrap().inventory;
+    inventory.iter().find(|item| item.kind == kind).unwrap_or_else(|| panic!("no {kind}: {inventory:#?}"))
+}
+
+/// The kinds of all objects that a Deployment has on its plane, in order.
+pub fn kinds(deployment: &Deployment) -> Vec<&str> {
+    let inventory = &deployment.status.as_ref().unwrap().inventory;
+    let mut kinds: Vec<&str> = inventory.iter().map(|item| item.kind.as_str()).collect();
+    kinds.sort_unstable();
+    kinds
+}
+
+/// Namespace of a Deployment on its plane.
+pub fn namespace(deployment: &Deployment) -> String {
+    deployment.status.as_ref().unwrap().namespace.clone().unwrap()
+}
+
+/// The image of an artifact that says no more than that.
+pub const IMAGE: &str = "registry.example.com/cart:1";
 
 /// An object of `acme` with labels of Kantor.
 pub fn labelled<K: serde::de::DeserializeOwned>(

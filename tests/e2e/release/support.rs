@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::events::v1::Event;
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
 use kantor_testbed::{
     Cluster,
-    proxy::{Proxy, Records, Verb},
+    proxy::{Mark, Proxy, Records, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
 };
 use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -85,12 +86,29 @@ impl Plane {
         .unwrap()
     }
 
+    /// The object, once it is there.
+    pub async fn there(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        self.until(&format!("{kind} {name} is there"), (kind, namespace, name), |found| Some(found?.clone()))
+            .await
+    }
+
+    pub async fn gone(&self, kind: &str, namespace: &str, name: &str) {
+        let what = format!("{kind} {name} is gone");
+        self.until(&what, (kind, namespace, name), |found| found.is_none().then_some(())).await;
+    }
+
+    /// Changes the status of an object, as its controller would.
+    pub async fn report(&self, kind: &str, namespace: &str, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.api(kind, namespace).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     /// What the operator asked of the plane since `mark`, beside lists, watches, probes and discovery.
-    pub fn calls_since(&self, mark: kantor_testbed::proxy::Mark) -> Records {
+    pub fn calls_since(&self, mark: Mark) -> Records {
         self.proxy.since(mark).filter(|record| {
-            !matches!(record.verb(), Verb::List | Verb::Watch)
-                && !record.resource().is_empty()
-                && !(record.resource() == "namespaces" && record.name() == "kube-system")
+            let probe = record.resource() == "namespaces" && record.name() == "kube-system";
+            let looking = matches!(record.verb(), Verb::List | Verb::Watch);
+            !(probe || looking || record.resource().is_empty())
         })
     }
 }
@@ -179,6 +197,51 @@ impl Theatre {
         self.stage.until_gone::<Release>(&format!("acme/{name}")).await;
     }
 
+    /// Asks for the deletion of a Release, and does not wait for it.
+    pub async fn ask_to_delete(&self, name: &str) {
+        self.stage.delete::<Release>(&format!("acme/{name}")).await;
+    }
+
+    pub async fn until_gone(&self, name: &str) {
+        self.stage.until_gone::<Release>(&format!("acme/{name}")).await;
+    }
+
+    /// Waits until a Release that is being deleted says why it is still there in words that `told` accepts; returns
+    /// them with the reason.
+    pub async fn finalizing(&self, name: &str, told: impl Fn(&str) -> bool) -> (String, String) {
+        self.until(&format!("Release {name} says what it waits for"), name, |release| {
+            assert!(!release.finalizers().is_empty(), "let go: {release:#?}");
+            let (status, reason, message) = condition(release, "Finalizing")?;
+            (status == "True" && told(&message)).then_some((reason, message))
+        })
+        .await
+    }
+
+    /// The note of the newest Event about a Release with this reason, once there is one.
+    pub async fn event(&self, name: &str, reason: &str) -> String {
+        wait::until(&format!("an Event {reason} about {name}"), PATIENCE, || async {
+            let notes = self.events(name, reason).await;
+            Ok(notes.last().cloned().map_or_else(|| Seen::NotYet(format!("{notes:?}")), Seen::Done))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The notes of the Events about a Release with this reason, the newest last.
+    pub async fn events(&self, name: &str, reason: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.stage.client.clone(), "acme");
+        let fields = ListParams::default().fields(&format!("reason={reason},regarding.name={name}"));
+        let mut found = events.list(&fields).await.unwrap().items;
+        found.sort_by_key(|event| event.event_time.clone().map(|time| time.0));
+        found.into_iter().filter_map(|event| event.note).collect()
+    }
+
+    /// The statuses of a Release that the operator wrote since `mark`.
+    pub fn statuses_since(&self, mark: Mark, name: &str) -> Vec<Value> {
+        let writes = self.stage.proxy.writes_since(mark).resource("releases/status").name(name);
+        writes.into_iter().map(|write| write.body.json().unwrap()["status"].take()).collect()
+    }
+
     /// The plane as it is now.
     pub async fn snapshot(&self) -> Snapshot {
         Snapshot::settled(&self.plane.client, &Options::default(), PATIENCE).await.unwrap()
@@ -234,4 +297,52 @@ fn entries(resources: &[(&str, Value)]) -> Value {
 /// A ConfigMap in the home namespace.
 pub fn config_map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": home()}, "data": data})
+}
+
+/// An object of a kind, `v1/ConfigMap` or `apps/v1/Deployment`, in the home namespace, with `rest`.
+pub fn at_home(kind: &str, name: &str, rest: Value) -> Value {
+    let ApiResource { api_version, kind, .. } = resource(kind);
+    let mut object = json!({"apiVersion": api_version, "kind": kind,
+        "metadata": {"name": name, "namespace": home()}});
+    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    object
+}
+
+/// A Deployment in the home namespace.
+pub fn deployment(name: &str, replicas: u32, image: &str) -> Value {
+    let labels = json!({"app": name});
+    let spec =
+        json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": pods(name, image)});
+    at_home("apps/v1/Deployment", name, json!({"spec": spec}))
+}
+
+/// A template of Pods with the label `app`.
+pub fn pods(name: &str, image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+/// The definition of a kind of `example.com` with any content and a status of its own.
+pub fn definition(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+/// Starts an operator, with further arguments, in the place of one that has ended. It serves its probes by then; what
+/// it finds there is its own matter.
+pub async fn start_operator(stage: &mut Stage, arguments: &[&str]) {
+    let kubeconfig = stage.control_plane.kubeconfig().at(stage.proxy.url(), stage.proxy.ca_pem());
+    let all = ["--allow-loopback-planes", "--plane-probe-interval=1", "--log=debug,kube=info,hyper=info"];
+    let all = all.iter().chain(arguments).copied();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_kantor"));
+    stage.operator = kantor_testbed::Operator::start(program, &kubeconfig, all).await.unwrap();
 }
