@@ -371,7 +371,7 @@ impl Described for Deployment {
             .flat_map(|status| status.data_plane.iter().chain(&status.cleaning))
             .map(|plane| (plane.namespace.clone(), plane.name.clone()))
             .collect();
-        let place = status.map(|status| status.namespace.clone());
+        let place = status.and_then(|status| status.namespace.clone());
         let describing = describing.values_of(overrides).on_planes(planes.clone());
         describing.facts((), (place, planes))
     }

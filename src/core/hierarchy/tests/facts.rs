@@ -121,7 +121,7 @@ fn application() -> Value {
         "ConfigurationGroup acme: acme/by-env → Deployment",
         "ConfigurationGroup acme: acme/by-env-from → Deployment",
         "ConfigurationGroup acme: acme/by-file → Deployment",
-        "ConfigurationGroup acme: acme/by-files-from → Deployment",
+        "ConfigurationGroup acme: acme/by-files-from → Deployment", "Secret acme: no-group → Deployment",
     ],
 )]
 #[case::deployment_with_overrides(
@@ -132,7 +132,7 @@ fn application() -> Value {
         "DeploymentTrack acme: acme/shop/greeter/main", "Environment acme: acme/dev",
         "DeployableArtifact acme: acme/shop/greeter/main/1", "ConfigurationGroup acme: acme/by-env",
         "ConfigurationGroup acme: acme/by-env-from", "ConfigurationGroup acme: acme/by-file",
-        "ConfigurationGroup acme: acme/by-files-from",
+        "ConfigurationGroup acme: acme/by-files-from", "Secret acme: no-group",
     ],
 )]
 #[case::endpoint(

@@ -209,7 +209,7 @@ fn a_change_of_status_alone_wakes_only_the_object_itself() {
     "Environment dev", "Project shop", "Component hash-greeter", "DeploymentTrack hash-main",
     "Deployment in-dev"])]
 #[case(Kind::Deployment, "in-prod", "status.dataPlane", json!({"namespace": "acme", "name": "plane-2"}), &[
-    "Organization acme", "Environment prod", "Project shop", "Component hash-greeter",
+    "Organization acme", "DataPlane plane-2", "Environment prod", "Project shop", "Component hash-greeter",
     "DeploymentTrack hash-main", "ConfigurationGroup overrides", "DeployableArtifact artifact"])]
 fn a_fact_of_a_status_that_concerns_others_wakes_them(
     #[case] kind: Kind,
