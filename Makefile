@@ -20,7 +20,9 @@ demo: assets ## Real clusters, the operator and a sample, step by step
 
 .PHONY: test
 test: assets ## All tests, on real clusters
-	$(CARGO) test --workspace --locked --no-fail-fast
+	@# Tests wait for clusters more than they compute.
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))} \
+		$(CARGO) test --workspace --locked --no-fail-fast
 
 .PHONY: lint
 lint: ## Format, clippy, dependencies
