@@ -139,6 +139,14 @@ impl Member for DataPlane {
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
         let key = key_of(self);
+        // An environment that has moved away removes its namespaces through this connection.
+        let holding = environments_holding(&key, context);
+        if !holding.is_empty() && !lifecycle::is_orphaning(self) {
+            let names = holding.join(", ");
+            return Ok(Cleanup::Waiting(format!(
+                "waiting for the namespaces of {names} to be removed from it"
+            )));
+        }
         context.planes.forget(&key).await;
         context.book.forget(&key);
         Ok(Cleanup::Done)
@@ -156,6 +164,23 @@ impl Member for DataPlane {
         );
         serde_json::to_value(status).unwrap_or_default()
     }
+}
+
+/// Environments that have recorded namespaces on a plane.
+fn environments_holding(key: &PlaneKey, context: &Context) -> Vec<String> {
+    let environments = context.world.stores.environments.state();
+    let mut holding: Vec<String> = environments
+        .iter()
+        .filter(|environment| {
+            let recorded = environment.status.iter().flat_map(|status| &status.namespaces);
+            recorded.into_iter().any(|record| {
+                (&record.data_plane.namespace, &record.data_plane.name) == (&key.namespace, &key.name)
+            })
+        })
+        .map(|environment| format!("Environment {}", environment.name_any()))
+        .collect();
+    holding.sort();
+    holding
 }
 
 /// How a plane stands by the state of its connection.
