@@ -35,7 +35,7 @@ use crate::{
         changes::{Outcome, Owner, Wanted, object_key},
         deployment::{Problem, Rendered},
         hierarchy::{logical_name, organization_of},
-        lifecycle::{self, DEPLOYMENT, Standing},
+        lifecycle::{self, DEPLOYMENT, Standing, Turn},
         release,
     },
     planes::Plane,
@@ -54,24 +54,14 @@ pub(super) async fn reconcile(
     deployment: Arc<Deployment>,
     context: Arc<Context>,
 ) -> Result<Action, WriteError> {
-    let deleting = deployment.meta().deletion_timestamp.is_some();
-    let held = DEPLOYMENT.finalizer.is_some_and(|ours| deployment.finalizers().iter().any(|f| f == ours));
-    if deleting && !held {
-        return Ok(Action::await_change());
+    match lifecycle::turn(&*deployment, &DEPLOYMENT) {
+        Turn::Leave => {}
+        Turn::Rest => say(&deployment, status_of(&deployment), Standing::Paused, None, &context).await?,
+        Turn::Hold(finalizer) => context.writer.add_finalizer(&*deployment, finalizer).await?,
+        Turn::Finalize => return clean_up::finalize(&deployment, &context).await,
+        Turn::Keep => return keep(&deployment, &context).await,
     }
-    if lifecycle::is_paused(&*deployment) {
-        say(&deployment, status_of(&deployment), Standing::Paused, None, &context).await?;
-        return Ok(Action::await_change());
-    }
-    if deleting {
-        return clean_up::finalize(&deployment, &context).await;
-    }
-    if let Some(finalizer) = DEPLOYMENT.finalizer.filter(|_| !held) {
-        // The change wakes it again: nothing is done before the clean-up of it is sure.
-        context.writer.add_finalizer(&*deployment, finalizer).await?;
-        return Ok(Action::await_change());
-    }
-    keep(&deployment, &context).await
+    Ok(Action::await_change())
 }
 
 /// Brings everything to what the spec says, removes what it no longer says, and tells how it is.

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kantor_api::conditions::{self, Conditioned, reasons, types};
 use kube::{
-    Resource, ResourceExt,
+    Resource,
     runtime::{
         controller::Action,
         events::{Event, EventType},
@@ -21,7 +21,7 @@ use crate::{
     core::{
         changes::{Outcome, shown},
         hierarchy::{Described, Kind},
-        lifecycle::{self, DeletionStep, Profile, Stage, Standing},
+        lifecycle::{self, DeletionStep, Profile, Stage, Standing, Turn},
     },
 };
 
@@ -82,27 +82,24 @@ pub(super) async fn reconcile<K: Member>(
     object: Arc<K>,
     context: Arc<Context>,
 ) -> Result<Action, WriteError> {
-    let profile = K::PROFILE;
-    let deleting = object.meta().deletion_timestamp.is_some();
-    let held = profile.finalizer.is_some_and(|finalizer| object.finalizers().iter().any(|f| f == finalizer));
-    if deleting && !held {
-        return Ok(Action::await_change());
-    }
-    if lifecycle::is_paused(&*object) {
-        report(&*object, &Standing::Paused, &context).await?;
-    } else if deleting {
-        if let Some(standing) = finalize(&*object, &context).await? {
-            report(&*object, &standing, &context).await?;
-            // Not all that is waited for on data planes wakes the object: a plane may be given up, for example.
-            return Ok(Action::requeue(WAITING));
-        } else if let Some(finalizer) = profile.finalizer {
-            context.writer.remove_finalizer(&*object, finalizer).await?;
+    match lifecycle::turn(&*object, K::PROFILE) {
+        Turn::Leave => {}
+        Turn::Rest => report(&*object, &Standing::Paused, &context).await?,
+        Turn::Hold(finalizer) => context.writer.add_finalizer(&*object, finalizer).await?,
+        Turn::Finalize => {
+            if let Some(standing) = finalize(&*object, &context).await? {
+                report(&*object, &standing, &context).await?;
+                // Not all that is waited for on data planes wakes the object: a plane may be given up, for example.
+                return Ok(Action::requeue(WAITING));
+            } else if let Some(finalizer) = K::PROFILE.finalizer {
+                context.writer.remove_finalizer(&*object, finalizer).await?;
+            }
         }
-    } else if let Some(finalizer) = profile.finalizer.filter(|_| !held) {
-        // The change wakes it again: nothing is done before the clean-up of it is sure.
-        context.writer.add_finalizer(&*object, finalizer).await?;
-    } else if let Some(standing) = object.standing(&context) {
-        report(&*object, &standing, &context).await?;
+        Turn::Keep => {
+            if let Some(standing) = object.standing(&context) {
+                report(&*object, &standing, &context).await?;
+            }
+        }
     }
     Ok(Action::await_change())
 }

@@ -28,9 +28,9 @@ use super::{Context, member, place::own_writer};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
-        changes::{Outcome, Owner, shown},
+        changes::{self, Outcome, Owner, shown},
         health::{self, Checks, Health, Verdict},
-        lifecycle::{self, RELEASE, Standing},
+        lifecycle::{self, RELEASE, Standing, Turn},
         release::{self, Observed, Problem, Recorded, Rendered, Report},
         tenancy::{self, Asked, Tenant},
     },
@@ -41,23 +41,19 @@ use crate::{
 const WAITING: Duration = Duration::from_secs(5);
 
 pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> Result<Action, WriteError> {
-    let deleting = release.meta().deletion_timestamp.is_some();
-    let held = RELEASE.finalizer.is_some_and(|ours| release.finalizers().iter().any(|f| f == ours));
-    if deleting && !held {
-        return Ok(Action::await_change());
-    }
-    if lifecycle::is_paused(&*release) {
-        say(&release, Recorded::of(&status_of(&release)), Saying::Standing(Standing::Paused), &context)
-            .await?;
-        return Ok(Action::await_change());
-    }
-    if deleting {
-        return clean_up::finalize(&release, &context).await;
-    }
-    if let Some(finalizer) = RELEASE.finalizer.filter(|_| !held) {
-        // The change wakes it again: nothing is done before the clean-up of it is sure.
-        context.writer.add_finalizer(&*release, finalizer).await?;
-        return Ok(Action::await_change());
+    match lifecycle::turn(&*release, &RELEASE) {
+        Turn::Leave => return Ok(Action::await_change()),
+        Turn::Rest => {
+            let recorded = Recorded::of(&status_of(&release));
+            say(&release, recorded, Saying::Standing(Standing::Paused), &context).await?;
+            return Ok(Action::await_change());
+        }
+        Turn::Finalize => return clean_up::finalize(&release, &context).await,
+        Turn::Hold(finalizer) => {
+            context.writer.add_finalizer(&*release, finalizer).await?;
+            return Ok(Action::await_change());
+        }
+        Turn::Keep => {}
     }
     match place::locate(&release, &context) {
         Located::At(place) => keep(&release, &place, &context).await,
@@ -256,7 +252,7 @@ fn observe(change: &Change, place: &Place) -> Observed {
     let live =
         followed(&place.at.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
     let (verdict, status) = match &live {
-        Some(live) if is_older(live, change.version.as_deref()) => {
+        Some(live) if changes::is_older(live, change.version.as_deref()) => {
             let message = Some("written and not seen on the data plane yet".to_owned());
             (Some(Verdict { health: Health::Progressing, message }), None)
         }
@@ -282,13 +278,6 @@ fn observed_entry(entry: &ResourceStatus, place: &Place) -> ResourceStatus {
 
 fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
     health::of(&serde_json::to_value(live).unwrap_or_default(), checks)
-}
-
-/// Whether an object is from before `version`.
-fn is_older(live: &DynamicObject, version: Option<&str>) -> bool {
-    let number = |text: &str| text.parse::<u64>().ok();
-    let seen = live.resource_version().as_deref().and_then(number);
-    version.and_then(number).zip(seen).is_some_and(|(written, seen)| seen < written)
 }
 
 /// Tells users that somebody else changed objects, and counts.

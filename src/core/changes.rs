@@ -110,6 +110,23 @@ impl Outcome {
     }
 }
 
+/// "ConfigMap app/settings: why", for people. Reasons that name the object themselves are left as they are.
+pub fn said(item: &InventoryItem, why: Option<&str>) -> String {
+    let shown = shown(item);
+    match why {
+        Some(why) if why.starts_with(&shown) => why.to_owned(),
+        Some(why) => format!("{shown}: {why}"),
+        None => shown,
+    }
+}
+
+/// Whether an object is from before `version`, which was written to it.
+pub fn is_older(live: &DynamicObject, version: Option<&str>) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let seen = live.resource_version().as_deref().and_then(number);
+    version.and_then(number).zip(seen).is_some_and(|(written, seen)| seen < written)
+}
+
 /// What tells objects apart, in whatever version they are written.
 pub type ObjectKey = (String, String, String, String);
 

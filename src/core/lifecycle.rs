@@ -234,6 +234,34 @@ pub fn is_orphaning(object: &impl ResourceExt) -> bool {
         .is_some_and(|v| v == annotations::DELETION_POLICY_ORPHAN)
 }
 
+/// What is to be done about an object in this moment of its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing: it is going, and nothing of ours holds it.
+    Leave,
+    /// The user has stopped writes: say so.
+    Rest,
+    /// It is being deleted: clean up after it.
+    Finalize,
+    /// Nothing is done for it before its clean-up is sure: put this finalizer on it, whose change wakes it again.
+    Hold(&'static str),
+    /// Bring it to what it shall be.
+    Keep,
+}
+
+/// What is to be done about an object in this moment of its life.
+pub fn turn(object: &impl ResourceExt, profile: &Profile) -> Turn {
+    let deleting = object.meta().deletion_timestamp.is_some();
+    let held = profile.finalizer.is_some_and(|ours| object.finalizers().iter().any(|f| f == ours));
+    match profile.finalizer {
+        _ if deleting && !held => Turn::Leave,
+        _ if is_paused(object) => Turn::Rest,
+        _ if deleting => Turn::Finalize,
+        Some(finalizer) if !held => Turn::Hold(finalizer),
+        _ => Turn::Keep,
+    }
+}
+
 /// The conditions that say how an object stands. Those of other types are kept.
 pub fn conditions_of(
     profile: &Profile,

@@ -18,7 +18,7 @@ use super::clean_up::followed;
 use crate::{
     apply::Change,
     core::{
-        changes::{Outcome, shown},
+        changes::{self, Outcome, said},
         deployment::Rendered,
         health::{self, Checks, Health, Verdict},
         lifecycle::Standing,
@@ -32,9 +32,7 @@ pub(super) async fn workload(plane: &Plane, rendered: &Rendered, own: &[Change])
     let item = &rendered.workload;
     let change = own.iter().find(|change| change.item.kind == item.kind && change.item.name == item.name)?;
     let live = live(plane, item)?;
-    let written = change.version.as_deref().and_then(|version| version.parse::<u64>().ok());
-    let seen = live.resource_version().and_then(|version| version.parse::<u64>().ok());
-    if written.zip(seen).is_some_and(|(written, seen)| seen < written) {
+    if changes::is_older(&live, change.version.as_deref()) {
         let message = Some("written and not seen on the data plane yet".to_owned());
         return Some(Verdict { health: Health::Progressing, message });
     }
@@ -111,7 +109,7 @@ pub(super) fn standing(
     let all = || shared.iter().chain(own);
     let of = |wanted: fn(&Outcome) -> bool| -> Vec<String> {
         let found = all().filter(|change| wanted(&change.outcome));
-        found.map(|change| said(&change.item, change.outcome.error().unwrap_or_default())).collect()
+        found.map(|change| said(&change.item, change.outcome.error())).collect()
     };
     let refused = of(|outcome| matches!(outcome, Outcome::Refused(_)));
     if !refused.is_empty() {
@@ -147,9 +145,4 @@ pub(super) fn standing(
             message: message.unwrap_or_else(|| "the workload is on its way".to_owned()),
         },
     }
-}
-
-fn said(item: &InventoryItem, why: &str) -> String {
-    let shown = shown(item);
-    if why.starts_with(&shown) { why.to_owned() } else { format!("{shown}: {why}") }
 }

@@ -1,5 +1,6 @@
 use kantor_api::conditions::get;
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
 use crate::core::hierarchy::sample::Sample;
@@ -284,4 +285,23 @@ fn only_the_exact_words_pause_or_orphan(
     let mut object = kantor_api::Organization::default();
     object.annotations_mut().insert(key.to_owned(), value.to_owned());
     assert_eq!((is_paused(&object), is_orphaning(&object)), expected);
+}
+
+#[rstest]
+#[case::new(json!({}), Turn::Hold(finalizers::RELEASE))]
+#[case::held(json!({"finalizers": [finalizers::RELEASE]}), Turn::Keep)]
+#[case::held_by_others(json!({"finalizers": ["others/finalizer"]}), Turn::Hold(finalizers::RELEASE))]
+#[case::going(json!({"finalizers": [finalizers::RELEASE], "deletionTimestamp": "2026-01-01T00:00:00Z"}), Turn::Finalize)]
+#[case::going_and_not_ours(json!({"finalizers": ["a/b"], "deletionTimestamp": "2026-01-01T00:00:00Z"}), Turn::Leave)]
+#[case::paused(json!({"annotations": {annotations::PAUSED: "true"}}), Turn::Rest)]
+#[case::paused_and_going(
+    json!({"annotations": {annotations::PAUSED: "true"}, "finalizers": [finalizers::RELEASE],
+        "deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    Turn::Rest
+)]
+fn each_moment_of_a_life_has_its_turn(#[case] mut metadata: serde_json::Value, #[case] expected: Turn) {
+    metadata["name"] = json!("r");
+    let metadata = serde_json::from_value(metadata).unwrap();
+    let release = kantor_api::Release { metadata, ..kantor_api::Release::default() };
+    assert_eq!(turn(&release, &RELEASE), expected);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Recorded;
 use crate::core::{
-    changes::{Outcome, shown},
+    changes::{Outcome, said},
     health::{Health, Verdict},
     lifecycle::Standing,
     release::record::item_of,
@@ -184,7 +184,7 @@ fn standing_of(statement: &Statement) -> Standing {
 fn applied(resources: &[ResourceStatus], observed: &[Observed], removing: &[String]) -> Statement {
     let of = |wanted: fn(&Outcome) -> bool| -> Vec<String> {
         let found = resources.iter().zip(observed).filter(|(_, observed)| wanted(&observed.outcome));
-        found.map(|(entry, observed)| said(entry, observed.outcome.error())).collect()
+        found.map(|(entry, observed)| said(&item_of(entry), observed.outcome.error())).collect()
     };
     let (reason, of) = [
         (reasons::APPLY_REFUSED, of(|outcome| matches!(outcome, Outcome::Refused(_)))),
@@ -211,7 +211,7 @@ fn healthy(resources: &[ResourceStatus]) -> Statement {
         let is = |entry: &&ResourceStatus| {
             health.iter().any(|health| entry.health_status.as_deref() == Some(health.as_str()))
         };
-        resources.iter().filter(is).map(|entry| said(entry, entry.message.as_deref())).collect()
+        resources.iter().filter(is).map(|entry| said(&item_of(entry), entry.message.as_deref())).collect()
     };
     let total = objects(resources.len());
     let degraded = of(&[Health::Degraded]);
@@ -234,16 +234,6 @@ fn healthy(resources: &[ResourceStatus]) -> Statement {
 
 fn objects(count: usize) -> String {
     if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
-}
-
-fn said(entry: &ResourceStatus, why: Option<&str>) -> String {
-    let shown = shown(&item_of(entry));
-    match why {
-        // Messages that name the object themselves.
-        Some(why) if why.starts_with(&shown) => why.to_owned(),
-        Some(why) => format!("{shown}: {why}"),
-        None => shown,
-    }
 }
 
 /// The first few, and how many more there are.
