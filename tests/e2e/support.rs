@@ -14,7 +14,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 
 /// How long anything may take. It only passes when something is broken.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The operator on its control plane.
 pub struct Stage {
