@@ -111,7 +111,7 @@ impl Engine {
             let grounds = self.grounds(site, batch.iter().map(|i| &items[*i])).await;
             let mut turns = Vec::with_capacity(batch.len());
             for i in batch {
-                let ground = grounds.get(&kind_of(&items[i]));
+                let ground = grounds.get(&Kind::of(&items[i]));
                 let (wanted, recorded) = &wanted[i];
                 let turn =
                     async move { (i, self.settle(site, owner, wanted, recorded.as_deref(), ground).await) };
@@ -119,7 +119,7 @@ impl Engine {
             }
             let done: Vec<(usize, Change)> = stream::iter(turns).buffer_unordered(PARALLEL).collect().await;
             let written =
-                done.iter().filter_map(|(i, change)| Some((kind_of(&items[*i]), change.version.clone()?)));
+                done.iter().filter_map(|(i, change)| Some((Kind::of(&items[*i]), change.version.clone()?)));
             catch_up(&grounds, written).await;
             changes.extend(done);
         }
@@ -137,7 +137,7 @@ impl Engine {
         site: &Site<'_>,
         items: impl Iterator<Item = &'a InventoryItem>,
     ) -> HashMap<Kind, Ground> {
-        let kinds: HashSet<Kind> = items.map(kind_of).collect();
+        let kinds: HashSet<Kind> = items.map(Kind::of).collect();
         let mut found = Vec::with_capacity(kinds.len());
         for kind in kinds {
             let serving = site.plane.serving(&kind);
@@ -419,9 +419,4 @@ async fn catch_up(grounds: &HashMap<Kind, Ground>, written: impl Iterator<Item =
         }
     }
     let _ = tokio::time::timeout(CATCH_UP, join_all(waits)).await;
-}
-
-/// The kind of an object of the inventory.
-pub(super) fn kind_of(item: &InventoryItem) -> Kind {
-    Kind::new(&item.group, &item.version, &item.kind)
 }

@@ -127,7 +127,7 @@ fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static
     let rendered = release::render(release).map_err(|problems| invalid(&problems))?;
     let scoped: Vec<(Rendered, bool)> = rendered
         .into_iter()
-        .map(|rendered| match place.at.plane.serving(&kind_of(&rendered.item())) {
+        .map(|rendered| match place.at.plane.serving(&Kind::of(&rendered.item())) {
             Serving::Served { namespaced: false, .. } => (rendered.without_namespace(), false),
             Serving::Served { namespaced: true, .. } => (rendered, true),
             // As it is written, until the plane tells.
@@ -357,10 +357,6 @@ fn after(release: &Release, settled: bool, again: Option<Duration>) -> Action {
     let random = f64::from(u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default());
     let look = release::next_look(&release.spec, settled, random / f64::from(u32::MAX));
     again.into_iter().chain(look).min().map_or_else(Action::await_change, Action::requeue)
-}
-
-fn kind_of(item: &InventoryItem) -> Kind {
-    Kind::new(&item.group, &item.version, &item.kind)
 }
 
 fn some(namespace: &str) -> Option<&str> {

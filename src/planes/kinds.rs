@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use kantor_api::common::InventoryItem;
 use kube::core::ApiResource;
 use serde::Deserialize;
 
@@ -24,6 +25,11 @@ impl Kind {
     /// The kind of that group, version and name.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// The kind of an object of an inventory.
+    pub fn of(item: &InventoryItem) -> Self {
+        Self::new(&item.group, &item.version, &item.kind)
     }
 
     /// Group and version as objects carry them.

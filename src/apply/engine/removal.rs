@@ -6,11 +6,11 @@ use futures::{FutureExt, StreamExt, stream};
 use kantor_api::common::InventoryItem;
 use kube::{ResourceExt, api::ApiResource};
 
-use super::{Engine, Ground, PARALLEL, Site, kind_of};
+use super::{Engine, Ground, PARALLEL, Site};
 use crate::{
     apply::{Deletion, WriteError},
     core::changes::{self, ObjectView, Owner, Removal, STAGES, shown},
-    planes::Serving,
+    planes::{Kind, Serving},
 };
 
 /// What became of an object that shall go.
@@ -50,7 +50,7 @@ impl Engine {
         let items: Vec<InventoryItem> = items
             .iter()
             .map(|item| InventoryItem {
-                version: kinds.in_any_version(&kind_of(item)).version,
+                version: kinds.in_any_version(&Kind::of(item)).version,
                 ..item.clone()
             })
             .collect();
@@ -69,7 +69,7 @@ impl Engine {
             let grounds = self.grounds(site, batch.iter().copied()).await;
             let mut turns = Vec::with_capacity(batch.len());
             for item in batch {
-                let ground = grounds.get(&kind_of(item));
+                let ground = grounds.get(&Kind::of(item));
                 let turn = async move {
                     Removed { item: item.clone(), remains: self.remove_one(site, owner, item, ground).await }
                 };
@@ -93,7 +93,7 @@ impl Engine {
         let followed = match ground {
             Some(Ground::Ready(followed)) => followed,
             // Without the kind there are no objects of it.
-            _ if site.plane.serving(&kind_of(item)) == Serving::Not => return Remains::Nothing,
+            _ if site.plane.serving(&Kind::of(item)) == Serving::Not => return Remains::Nothing,
             Some(Ground::Not(outcome, _)) => {
                 return Remains::Failed(outcome.error().unwrap_or_default().to_owned());
             }

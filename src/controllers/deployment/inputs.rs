@@ -57,7 +57,7 @@ pub(super) fn resolve(deployment: &Deployment, context: &Context) -> Result<Reso
     let track = find(deployment, Kind::DeploymentTrack, &stores.deployment_tracks, context)?;
     let environment = find(deployment, Kind::Environment, &stores.environments, context)?;
     let artifact = find(deployment, Kind::DeployableArtifact, &stores.deployable_artifacts, context)
-        .map_err(|stop| artifact_missing(deployment, stop))?;
+        .map_err(artifact_missing)?;
     for parent in [
         at_rest(&*project),
         at_rest(&*component),
@@ -138,9 +138,8 @@ fn get<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>, id: &I
 }
 
 /// An artifact that is missing has a reason of its own.
-fn artifact_missing(deployment: &Deployment, stop: Stop) -> Stop {
+fn artifact_missing(stop: Stop) -> Stop {
     let Standing::Stalled { message, .. } = stop.standing else { return stop };
-    let _ = deployment;
     let artifact = Some((Status::False, reasons::ARTIFACT_NOT_FOUND, message.clone()));
     Stop { standing: Standing::Stalled { reason: reasons::ARTIFACT_NOT_FOUND, message }, artifact }
 }

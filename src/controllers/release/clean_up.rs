@@ -14,7 +14,7 @@ use kube::{
 };
 
 use super::{
-    Context, WAITING, kind_of, member, now, owner_of,
+    Context, WAITING, member, now, owner_of,
     place::{SELECTOR, site},
     status_of, write,
 };
@@ -31,7 +31,7 @@ use crate::{
         lifecycle::{self, RELEASE, Standing},
         release::{self, NamespaceStep, Recorded, SeenNamespace},
     },
-    planes::{Follow, Serving},
+    planes::{self, Follow, Serving},
 };
 
 /// Cleans up after a Release that is being deleted.
@@ -233,7 +233,7 @@ pub(super) fn follow_only(release: &Release, recorded: &Recorded, context: &Cont
     for key in planes {
         let kinds_in = |places: &[RemovingObjects]| -> HashSet<_> {
             let here = places.iter().filter(|place| key_of(&place.data_plane) == key);
-            here.flat_map(|place| &place.objects).map(kind_of).collect()
+            here.flat_map(|place| &place.objects).map(planes::Kind::of).collect()
         };
         let (kinds, had) = (kinds_in(&everything), kinds_in(&before));
         let free = context.releases.set(&key, &uid, &kinds, &had);

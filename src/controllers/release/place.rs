@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kantor_api::{Release, common::InventoryItem, data_plane::ReleasePolicy, managers};
 use kube::runtime::reflector::ObjectRef;
 
-use super::{Context, Plane, kind_of};
+use super::{Context, Plane};
 use crate::{
     apply::{Site, Writer},
     controllers::{member, place},
     core::{health::Checks, hierarchy::Kind, lifecycle::Standing, release::Report},
-    planes::{Follow, Followed, Serving},
+    planes::{self, Follow, Followed, Serving},
 };
 
 /// Selects the objects of all Releases.
@@ -86,7 +86,7 @@ fn nowhere(standing: Standing) -> Located {
 
 /// The watch of the kind of an object, if the plane serves it.
 pub(super) fn followed(plane: &Plane, item: &InventoryItem) -> Option<Arc<Followed>> {
-    match plane.serving(&kind_of(item)) {
+    match plane.serving(&planes::Kind::of(item)) {
         Serving::Served { resource, .. } => Some(plane.follow(&resource, SELECTOR, Follow::Whole)),
         Serving::Not | Serving::Unknown => None,
     }
