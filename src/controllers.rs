@@ -4,25 +4,29 @@
 mod book;
 mod data_plane;
 mod deployment;
+mod endpoint;
 mod environment;
 mod hierarchy;
 mod member;
 mod organization;
+mod owned;
+mod parents;
 mod place;
 mod release;
 mod remote;
 mod retry;
 mod run;
+mod secrets;
 
 use std::sync::Arc;
 
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::{book::PlaneBook, deployment::SecretBook, release::Interest};
+pub use self::{book::PlaneBook, release::Interest, remote::GatewayBook, secrets::SecretBook};
 use crate::{
     apply::{Engine, Writer},
-    core::deployment::Settings,
+    core::settings::Settings,
     metrics::Metrics,
     planes::{AddressPolicy, Planes},
     world::{Wakes, World},
@@ -46,9 +50,11 @@ pub struct Context {
     pub engine: Engine,
     /// What is kept between reconciles of Releases.
     pub releases: Interest,
-    /// Values of Secrets that Deployments copy.
+    /// Values of Secrets that Deployments and Endpoints copy.
     pub secrets: SecretBook,
-    /// What is the same for all Deployments.
+    /// What was last seen of the planes' gateways.
+    pub gateways: GatewayBook,
+    /// What is the same for all Deployments and Endpoints.
     pub settings: Settings,
     /// Tells users what happened.
     pub events: Recorder,
@@ -80,5 +86,7 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     start!("deployment-track", deployment_tracks, member::reconcile);
     start!("deployable-artifact", deployable_artifacts, member::reconcile);
     start!("deployment", deployments, deployment::reconcile);
+    start!("endpoint", endpoints, endpoint::reconcile);
+    start!("hostname-claim", hostname_claims, endpoint::reconcile_claim);
     start!("release", releases, release::reconcile);
 }

@@ -3,10 +3,13 @@
 pub mod changes;
 pub mod covers;
 pub mod deployment;
+pub mod endpoint;
 pub mod health;
 pub mod hierarchy;
+pub mod hostnames;
 pub mod lifecycle;
 pub mod namespaces;
 pub mod organization;
 pub mod release;
+pub mod settings;
 pub mod tenancy;

@@ -15,14 +15,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Controller(controller::ControllerArgs),
+    Controller(Box<controller::ControllerArgs>),
     Crds(crds::CrdsArgs),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Controller(args) => controller::run(args).await,
+        Command::Controller(args) => controller::run(*args).await,
         Command::Crds(args) => crds::run(&args),
     };
     match done {

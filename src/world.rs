@@ -13,7 +13,7 @@ use std::{
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
-    DeploymentTrack, Endpoint, Environment, Organization, Project, Release,
+    DeploymentTrack, Endpoint, Environment, HostnameClaim, Organization, Project, Release,
 };
 use kube::{
     Api, Client,
@@ -27,7 +27,10 @@ pub use self::{
     sync::{KindState, SyncBoard},
     wake::Wakes,
 };
-use crate::core::hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError};
+use crate::core::{
+    hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
+    hostnames::book::Book,
+};
 
 /// The control plane's objects. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +40,7 @@ pub struct World {
     /// How far the watches are.
     pub sync: SyncBoard,
     index: Arc<RwLock<Index>>,
+    claims: Arc<RwLock<Book>>,
     wakers: Wakers,
 }
 
@@ -56,6 +60,7 @@ pub struct Stores {
     pub deployable_artifacts: Store<DeployableArtifact>,
     pub deployments: Store<Deployment>,
     pub endpoints: Store<Endpoint>,
+    pub hostname_claims: Store<HostnameClaim>,
     pub releases: Store<Release>,
     /// Metadata only.
     pub namespaces: Store<PartialObjectMeta<Namespace>>,
@@ -68,6 +73,7 @@ impl World {
     pub fn start(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) -> (Self, Wakes) {
         let (wakers, woken) = wake::channels();
         let start = Start { client, tasks, stop, sync: SyncBoard::default(), index: Arc::default(), wakers };
+        let claims: Arc<RwLock<Book>> = Arc::default();
         let stores = Stores {
             organizations: start.follow(Kind::Organization),
             data_planes: start.follow(Kind::DataPlane),
@@ -81,11 +87,12 @@ impl World {
             deployable_artifacts: start.follow(Kind::DeployableArtifact),
             deployments: start.follow(Kind::Deployment),
             endpoints: start.follow(Kind::Endpoint),
+            hostname_claims: start.follow_claims(claims.clone()),
             releases: start.follow(Kind::Release),
             namespaces: start.follow(Kind::Namespace),
             secrets: start.follow(Kind::Secret),
         };
-        (Self { stores, sync: start.sync, index: start.index, wakers: start.wakers }, woken)
+        (Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers }, woken)
     }
 
     /// Metadata of the namespace `name`.
@@ -155,6 +162,31 @@ impl World {
         }
     }
 
+    /// Wakes the objects of `kind` that refer to the object with this UID.
+    pub fn wake_children(&self, uid: &str, kind: Kind) {
+        let children = {
+            let index = self.read();
+            let facts = index.with_uid(uid).and_then(|id| index.facts(&id).cloned());
+            facts.map(|facts| hierarchy::children(&*index, &facts, kind)).unwrap_or_default()
+        };
+        self.wakers.wake(&children.into_iter().collect());
+    }
+
+    /// The claims of host names.
+    pub fn claims(&self) -> RwLockReadGuard<'_, Book> {
+        self.claims.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a claim as it was written, before the watch tells of it.
+    pub fn note_claim(&self, claim: HostnameClaim) {
+        self.claims.write().unwrap_or_else(PoisonError::into_inner).set(Arc::new(claim));
+    }
+
+    /// Drops a claim that was deleted, before the watch tells of it.
+    pub fn forget_claim(&self, name: &str) {
+        self.claims.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,8 +204,29 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn follow<K: Followed + Described>(&self, kind: Kind) -> Store<K> {
+        self.follow_and(kind, |_, _| {})
+    }
+
+    /// Claims are looked up by host and by holder, too.
+    fn follow_claims(&self, book: Arc<RwLock<Book>>) -> Store<HostnameClaim> {
+        self.follow_and(Kind::HostnameClaim, move |key, claim: Option<&HostnameClaim>| {
+            let mut book = book.write().unwrap_or_else(PoisonError::into_inner);
+            match claim {
+                Some(claim) => book.set(Arc::new(claim.clone())),
+                None => book.remove(&key.name),
+            }
+        })
+    }
+
+    /// Follows a kind; `also` is told of each change before anybody is woken by it.
+    fn follow_and<K: Followed + Described>(
+        &self,
+        kind: Kind,
+        also: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
+    ) -> Store<K> {
         let (index, wakers) = (self.index.clone(), self.wakers.clone());
         let changed = move |key: &ObjectRef<K>, object: Option<&K>| {
+            also(key, object);
             let woken = {
                 let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
                 match object {

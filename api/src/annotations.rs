@@ -25,8 +25,13 @@ vocabulary! {
     RELEASE_RESOURCE_ID = "openchoreo.dev/release-resource-id";
     /// Repository, without tag, of the images of a Component whose artifacts name only a tag.
     IMAGE_REPOSITORY = "openchoreo.dev/image-repository";
+    /// On routes: the hosts, or parts of hosts, that were claimed for them.
+    HOSTNAMES = "openchoreo.dev/hostnames";
     /// On a HostnameClaim: `<namespace>/<name>` of the Endpoint of the same organization that shall get the host.
     TRANSFER_TO = "openchoreo.dev/transfer-to";
+    /// On a HostnameClaim: UIDs of Endpoints of the organization that do not hold the host and whose routes may have it
+    /// all the same, because it is being handed over. The host is not given up before they have let go of it.
+    ALSO_SERVED_BY = "openchoreo.dev/also-served-by";
 }
 
 /// Value of [`DELETION_POLICY`] that lets an object go without cleaning up.

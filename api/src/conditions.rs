@@ -129,7 +129,7 @@ pub mod reasons {
         CONFIGURATION_KEY_NOT_FOUND = "ConfigurationKeyNotFound";
         /// Deployment: a key of a configuration group has no value for the environment.
         CONFIGURATION_VALUE_MISSING = "ConfigurationValueMissing";
-        /// Deployment: a Secret that its configuration names does not exist, lacks a key, or does not carry the label
+        /// Deployment, Endpoint: a Secret that its configuration or a policy names does not exist, lacks a key, or does not carry the label
         /// `openchoreo.dev/secret-kind: application`.
         SECRET_NOT_USABLE = "SecretNotUsable";
         /// Deployment: its configuration contradicts itself; the message says where.
@@ -138,7 +138,7 @@ pub mod reasons {
         UNSUPPORTED_COMPONENT_TYPE = "UnsupportedComponentType";
         /// Deployment: Kantor does not scale in this way.
         UNSUPPORTED_SCALING = "UnsupportedScaling";
-        /// Deployment: the data plane lacks a part that the configuration needs; the message says which to install.
+        /// Deployment, Endpoint: the data plane lacks a part that is needed; the message says which to install.
         CAPABILITY_MISSING = "CapabilityMissing";
         /// Deployment: another Deployment of the same track is in the environment already; the message names it.
         DUPLICATE_DEPLOYMENT = "DuplicateDeployment";
@@ -152,6 +152,44 @@ pub mod reasons {
         CLEANING_UP = "CleaningUp";
         /// Endpoint: its routes are accepted and its back-end has endpoints.
         ENDPOINT_READY = "EndpointReady";
+        /// Endpoint: it is being deleted.
+        ENDPOINT_FINALIZING = "EndpointFinalizing";
+        /// Endpoint: it contradicts itself or cannot be published; the message says where.
+        INVALID_ENDPOINT = "InvalidEndpoint";
+        /// Endpoint: its back-end cannot be served; the message says why.
+        BACKEND_NOT_SUPPORTED = "BackendNotSupported";
+        /// Endpoint: its Deployment has no namespace on the data plane yet. It goes on by itself.
+        DEPLOYMENT_NOT_THERE = "DeploymentNotThere";
+        /// Endpoint: no pod behind its Service is ready. It goes on by itself.
+        BACKEND_NOT_READY = "BackendNotReady";
+        /// Endpoint: the data plane's `gateway` section is missing or of no use; the message says what to set.
+        GATEWAY_NOT_CONFIGURED = "GatewayNotConfigured";
+        /// Endpoint: the data plane has no Gateway of the configured name.
+        GATEWAY_NOT_FOUND = "GatewayNotFound";
+        /// Endpoint: a policy cannot be enforced, so that no way in is opened; the message says which and why.
+        POLICY_NOT_ENFORCEABLE = "PolicyNotEnforceable";
+        /// Endpoint: an `oauth2` policy needs the address of the environment's keys.
+        IDENTITY_PROVIDER_MISSING = "IdentityProviderMissing";
+        /// Endpoint: the gateway has not yet accepted a policy; its route stays closed until it has.
+        POLICY_PENDING = "PolicyPending";
+        /// Endpoint: the gateway does not accept a policy; the message is its answer.
+        POLICY_NOT_ACCEPTED = "PolicyNotAccepted";
+        /// Endpoint: the gateway has not yet accepted a route.
+        ROUTE_PENDING = "RoutePending";
+        /// Endpoint: the gateway does not accept a route; the message is its answer.
+        ROUTE_NOT_ACCEPTED = "RouteNotAccepted";
+        /// Endpoint: a host name is not allowed on this data plane; the message names the rule.
+        HOSTNAME_NOT_ALLOWED = "HostnameNotAllowed";
+        /// Endpoint: a host name, or a path of a shared host, is held by another organization. No way in is opened until it
+        /// is free, or no longer asked for.
+        HOSTNAME_CONFLICT = "HostnameConflict";
+        /// Endpoint: another Endpoint of the organization holds its host or path. It is handed over when that one lets go.
+        HOSTNAME_WITHHELD = "HostnameWithheld";
+        /// HostnameClaim: an Endpoint holds the name.
+        HOSTNAME_CLAIMED = "HostnameClaimed";
+        /// HostnameClaim: the Endpoint that held the name has gone without a clean-up; the message says what the name waits
+        /// for.
+        HOLDER_GONE = "HolderGone";
         /// Release: all objects are on the data plane and healthy.
         RESOURCES_ACTIVE = "ResourcesActive";
         /// Release: all objects were accepted by the data plane.

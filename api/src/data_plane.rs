@@ -273,6 +273,16 @@ pub struct PlaneGateway {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
+    /// Domains in which Endpoints may have host names of their own: a host, or a domain with a dot in front
+    /// (`.corp.example` is `corp.example` and everything below it). Without any: all that are not denied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 254)))]
+    pub allowed_domains: Vec<String>,
+    /// Domains in which Endpoints may not have host names of their own, written in the same way. They count before those
+    /// that are allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 254)))]
+    pub denied_domains: Vec<String>,
 }
 
 /// The vault of a data plane.

@@ -174,9 +174,18 @@ pub struct EndpointStatus {
     /// Objects on the data plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inventory: Vec<InventoryItem>,
+    /// Data planes that it was on before and that are still to be cleaned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleaning: Vec<PlaneRecord>,
+    /// Names of the HostnameClaims that it holds, or is about to hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<String>,
     /// Host names that another Endpoint of the organization holds; they are handed over when it lets go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld_hostnames: Vec<String>,
+    /// Host names of its own that another organization holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_hostnames: Vec<String>,
 }
 
 /// Where an endpoint is reached through one way in.

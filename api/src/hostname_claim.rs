@@ -1,6 +1,6 @@
 //! `HostnameClaim`: who holds a host name.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,4 @@ pub struct Waiter {
     pub name: String,
     /// UID of the Endpoint.
     pub uid: String,
-    /// Since when it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Time>,
 }

@@ -31,9 +31,10 @@ pub(crate) fn hostname_if_set() -> Rule {
     Rule::new(format!(r#"self == '' || self.matches(r"{HOSTNAME_PATTERN}")"#)).message(HOSTNAME)
 }
 
-/// A list of host names.
+/// A list of host names, in any script.
 pub(crate) fn hostnames() -> Rule {
-    Rule::new(format!(r#"self.all(name, name.matches(r"{HOSTNAME_PATTERN}"))"#))
+    let label = r"[\pL\pN]([\pL\pN\pM-]*[\pL\pN\pM])?";
+    Rule::new(format!(r#"self.all(name, name.matches(r"^(\*\.)?{label}(\.{label})*\.?$"))"#))
         .message("each must be a host name such as shop.example.com or *.example.com")
 }
 

@@ -55,11 +55,19 @@ impl Writer {
         Self { slots: Some(slots), ..self }
     }
 
-    /// Makes an object; one that exists already is a [`WriteError::Conflict`].
-    pub async fn create<K: Object>(&self, object: &K) -> Result<(), WriteError> {
+    /// Makes an object, and returns it as it now is; one that exists already is a [`WriteError::Conflict`].
+    pub async fn create<K: Object>(&self, object: &K) -> Result<K, WriteError> {
         let params = PostParams { field_manager: Some(managers::KANTOR.to_owned()), ..PostParams::default() };
         let api = self.api(object);
-        self.within(api.create(&params, &as_dynamic(object)?)).await.map(drop)
+        typed(self.within(api.create(&params, &as_dynamic(object)?)).await?)
+    }
+
+    /// Writes an object over the version that it carries, and returns it as it now is; one that has changed since is a
+    /// [`WriteError::Conflict`].
+    pub async fn replace<K: Object>(&self, object: &K) -> Result<K, WriteError> {
+        let params = PostParams { field_manager: Some(managers::KANTOR.to_owned()), ..PostParams::default() };
+        let (api, name) = (self.api(object), object.name_any());
+        typed(self.within(api.replace(&name, &params, &as_dynamic(object)?)).await?)
     }
 
     /// Server-side applies an object: the fields it has become ours, those it no longer has are given up.
@@ -164,8 +172,21 @@ impl Writer {
         name: &str,
         uid: Option<String>,
     ) -> Result<Deletion, WriteError> {
+        self.delete_version(resource, namespace, name, uid, None).await
+    }
+
+    /// Deletes an object if it still is the one with `uid` and, where it is given, of this version. One that has gone is a
+    /// success.
+    pub async fn delete_version(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+        uid: Option<String>,
+        resource_version: Option<String>,
+    ) -> Result<Deletion, WriteError> {
         let params = DeleteParams {
-            preconditions: Some(Preconditions { uid, resource_version: None }),
+            preconditions: Some(Preconditions { uid, resource_version }),
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
@@ -229,7 +250,7 @@ impl Writer {
         let api = self.api(object);
         let written =
             self.within(api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body))).await?;
-        written.try_parse().map_err(|error| WriteError::Transient(error.to_string()))
+        typed(written)
     }
 
     fn api<K: Object>(&self, object: &K) -> Api<DynamicObject> {
@@ -274,6 +295,10 @@ fn as_dynamic<K: Object>(object: &K) -> Result<DynamicObject, WriteError> {
     value["apiVersion"] = json!(K::api_version(&()));
     value["kind"] = json!(K::kind(&()));
     serde_json::from_value(value).map_err(|error| unserializable(&error))
+}
+
+fn typed<K: Object>(object: DynamicObject) -> Result<K, WriteError> {
+    object.try_parse().map_err(|error| WriteError::Transient(error.to_string()))
 }
 
 fn unserializable(error: &serde_json::Error) -> WriteError {

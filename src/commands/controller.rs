@@ -20,8 +20,8 @@ use tracing_subscriber::EnvFilter;
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{self, Context, Interest, PlaneBook, SecretBook},
-    core::deployment::Settings,
+    controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook},
+    core::settings::{Reach, Settings},
     metrics::Metrics,
     planes::{AddressPolicy, PlaneOptions, Planes},
     server::{self, Health},
@@ -155,6 +155,34 @@ pub struct ControllerArgs {
         help_heading = "Workloads"
     )]
     task_kept: i32,
+    /// Namespace of the Gateways, for data planes that do not say.
+    #[arg(
+        long,
+        env = "KANTOR_GATEWAY_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "openchoreo-data-plane",
+        help_heading = "Endpoints"
+    )]
+    gateway_namespace: String,
+    /// Domain of web applications, for data planes that do not say.
+    #[arg(
+        long,
+        env = "KANTOR_WEB_APPLICATION_DOMAIN",
+        value_name = "DOMAIN",
+        default_value = "choreoapps.localhost",
+        help_heading = "Endpoints"
+    )]
+    web_application_domain: String,
+    /// Who reaches Endpoints that have no networkVisibilities.
+    #[arg(
+        long,
+        env = "KANTOR_DEFAULT_VISIBILITY",
+        value_name = "WHO",
+        value_enum,
+        default_value_t = DefaultVisibility::Organization,
+        help_heading = "Endpoints"
+    )]
+    default_visibility: DefaultVisibility,
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(
         long,
@@ -194,6 +222,24 @@ enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// Who reaches an Endpoint that does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DefaultVisibility {
+    /// The organization, through the internal gateway.
+    Organization,
+    /// Everybody, through the external gateway.
+    Public,
+}
+
+impl From<DefaultVisibility> for Reach {
+    fn from(visibility: DefaultVisibility) -> Self {
+        match visibility {
+            DefaultVisibility::Organization => Self::Organization,
+            DefaultVisibility::Public => Self::Public,
+        }
+    }
 }
 
 fn parse_filter(text: &str) -> Result<String, String> {
@@ -243,12 +289,16 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         engine: Engine::default(),
         releases: Interest::default(),
         secrets: SecretBook::default(),
+        gateways: GatewayBook::default(),
         settings: Settings {
             vault_address: args.vault_address,
             vault_role: args.vault_role,
             task_deadline: args.task_deadline,
             task_retries: args.task_retries,
             task_kept: args.task_kept,
+            gateway_namespace: args.gateway_namespace,
+            web_application_domain: args.web_application_domain,
+            default_visibility: args.default_visibility.into(),
         },
         writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
         events: Recorder::new(client, reporter),

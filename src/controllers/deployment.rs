@@ -4,7 +4,6 @@ mod clean_up;
 mod endpoints;
 mod inputs;
 mod observe;
-mod secrets;
 
 use std::{
     collections::HashSet,
@@ -14,23 +13,23 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
-    Deployment, annotations,
+    Deployment,
     common::PlaneRecord,
     conditions::{self, Statement, Status, reasons, types},
     deployment::DeploymentStatus,
-    labels, managers,
+    labels,
 };
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 use serde_json::Value;
 
 use self::inputs::Resolved;
-pub use self::secrets::SecretBook;
 use super::{
     Context, member,
-    place::{self, Located, Place, own_writer},
+    owned::{self, FORMER_MANAGER, OWNED, site},
+    place::{self, Located, Place},
 };
 use crate::{
-    apply::{Change, Placed, Site, WriteError},
+    apply::{Change, Placed, WriteError},
     core::{
         changes::{Outcome, Owner, Wanted, object_key},
         deployment::{Problem, Rendered},
@@ -38,17 +37,12 @@ use crate::{
         lifecycle::{self, DEPLOYMENT, Standing, Turn},
         release,
     },
-    planes::Plane,
 };
 
 /// How often a Deployment that is not ready is looked at again: pods that crash do not wake it.
 const PROGRESSING: Duration = Duration::from_secs(10);
-/// Selects the objects of all Deployments and Endpoints.
-const OWNED: &str = labels::OWNER_UID;
 /// Selects the objects that the Deployments of a project and environment share. A test compares it with its parts.
 const SHARED: &str = "managed-by=choreo-deployment-controller";
-/// Name under which the reference wrote its objects.
-const FORMER_MANAGER: &str = "manager";
 
 pub(super) async fn reconcile(
     deployment: Arc<Deployment>,
@@ -168,25 +162,18 @@ async fn conclude(
     if done.is_in_place() {
         let owner = owner_of(deployment, None);
         let wanted: HashSet<_> = done.own.iter().map(|change| object_key(&change.item)).collect();
-        left = match clean_up::owned(&place.plane, &owner.uid).await {
+        left = match owned::owned(&place.plane, clean_up::KINDS, &owner.uid).await {
             Ok(mut stale) => {
                 stale.retain(|item| !wanted.contains(&object_key(item)));
-                clean_up::remove(&site(&place.plane, OWNED), &owner, &stale, context).await
+                owned::remove(&site(&place.plane, OWNED), &owner, &stale, context).await
             }
             Err(why) => vec![why],
         };
         left.extend(clean_up::remove_other_isolation(place, rendered, context).await);
-        let mut cleaning = vec![];
-        for plane in std::mem::take(&mut status.cleaning) {
-            match clean_up::clean_plane(deployment, &plane, &[], context).await {
-                Ok(()) => {}
-                Err(why) => {
-                    left.push(why);
-                    cleaning.push(plane);
-                }
-            }
-        }
+        let cleaning = std::mem::take(&mut status.cleaning);
+        let (cleaning, waiting) = owned::leave(deployment, clean_up::KINDS, cleaning, context).await;
         status.cleaning = cleaning;
+        left.extend(waiting);
         status.inventory = done.own.iter().map(|change| change.item.clone()).collect();
     }
     status.endpoints = endpoints::summaries(deployment, &rendered.endpoints, context);
@@ -202,24 +189,11 @@ async fn conclude(
     })
 }
 
-/// Where the engine writes on a plane.
-fn site<'a>(plane: &'a Plane, selector: &'a str) -> Site<'a> {
-    Site { plane, writer: own_writer(plane), manager: managers::KANTOR, selector }
-}
-
 /// On whose behalf the objects of a Deployment are kept. Objects of the reference are its own by their labels.
 fn owner_of(deployment: &Deployment, rendered: Option<&Rendered>) -> Owner {
     let workload = rendered.and_then(|rendered| rendered.own.first()).map(ResourceExt::labels);
     let inherited = workload.into_iter().flatten().filter(|(key, _)| *key != labels::OWNER_UID);
-    Owner {
-        uid: deployment.uid().unwrap_or_default(),
-        label: labels::OWNER_UID,
-        adopt: deployment.annotations().get(annotations::ADOPT).is_some_and(|value| value == "true"),
-        // The names are fixed, so what cannot be changed has to make way.
-        replace: true,
-        inherited: inherited.map(|(key, value)| (key.clone(), value.clone())).collect(),
-        former_manager: Some(FORMER_MANAGER),
-    }
+    owned::owner_of(deployment, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// On whose behalf the objects are kept that Deployments share.
@@ -255,16 +229,12 @@ fn is_namespace_ours(resolved: &Resolved, place: &Place, name: &str) -> Result<b
 
 /// What is recorded before anything is written: the plane, and the planes that have to be cleaned.
 fn record(before: &DeploymentStatus, plane: &PlaneRecord, namespace: &str) -> DeploymentStatus {
-    let mut after = before.clone();
-    if let Some(old) = before.data_plane.as_ref().filter(|old| !release::is_on(old, plane))
-        && !after.cleaning.iter().any(|known| release::is_on(known, old))
-    {
-        after.cleaning.push(old.clone());
+    DeploymentStatus {
+        cleaning: owned::to_clean(before.data_plane.as_ref(), &before.cleaning, plane),
+        data_plane: Some(plane.clone()),
+        namespace: Some(namespace.to_owned()),
+        ..before.clone()
     }
-    after.cleaning.retain(|known| !release::is_on(known, plane));
-    after.data_plane = Some(plane.clone());
-    after.namespace = Some(namespace.to_owned());
-    after
 }
 
 fn status_of(deployment: &Deployment) -> DeploymentStatus {

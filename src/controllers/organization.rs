@@ -45,7 +45,7 @@ async fn keep_namespace(organization: &Organization, context: &Context) -> Resul
         NamespaceStep::Keep => return Ok(Progress::Ready),
         NamespaceStep::AwaitEnd => return Ok(Progress::NamespaceTerminating),
         NamespaceStep::Refuse(why) => return Ok(Progress::Conflict(why)),
-        NamespaceStep::Create(namespace) => context.writer.create(&*namespace).await,
+        NamespaceStep::Create(namespace) => context.writer.create(&*namespace).await.map(drop),
         NamespaceStep::Repair(namespace) => {
             info!("restoring the namespace's labels");
             context.writer.apply(&*namespace).await

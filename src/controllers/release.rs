@@ -193,7 +193,7 @@ async fn make_namespaces(
             continue;
         }
         match own_writer(&place.at.plane).create(&release::targeted_namespace(release, name)).await {
-            Ok(()) => context.metrics.applied("created"),
+            Ok(_) => context.metrics.applied("created"),
             Err(WriteError::Conflict) => {}
             Err(error) => {
                 unmade.insert(name.clone(), error);

@@ -1,15 +1,18 @@
 //! What happens on data planes, brought to the objects of the control plane that it concerns.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use kantor_api::labels::plane;
+use kantor_api::{common::PlaneRecord, labels::plane};
 use kube::{
     ResourceExt,
     core::{ApiResource, DynamicObject},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, environment::key_of};
+use super::{Context, endpoint, environment::key_of};
 use crate::{
     core::{
         hierarchy::{Id, Kind, Need},
@@ -52,6 +55,13 @@ fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
 fn object_changed(context: &Context, change: &RemoteChange) {
     let is_namespace = change.kind == "Namespace" && change.group.is_empty();
     let label = |key: &str| change.labels.get(key).cloned().unwrap_or_default();
+    if change.kind == "Gateway" && change.owner_uid().is_none() {
+        return gateway_changed(context, change);
+    }
+    if let Some(uid) = change.owner_uid().filter(|_| change.kind == "EndpointSlice") {
+        // Who answers behind a Service concerns those who lead there.
+        return context.world.wake_children(uid, Kind::Endpoint);
+    }
     if let Some(uid) = change.owner_uid() {
         context.world.wake_uid(uid);
     }
@@ -73,17 +83,60 @@ fn object_changed(context: &Context, change: &RemoteChange) {
     }
 }
 
-/// Wakes the Deployments that share a namespace and its isolation. What they recorded tells which they are: labels on the
-/// plane may just have been changed.
+/// Wakes the Deployments that share a namespace and its isolation, and the Endpoints in it. What they recorded tells which
+/// they are: labels on the plane may just have been changed.
 fn wake_sharers(context: &Context, change: &RemoteChange) {
     let namespace = change.namespace.as_ref().unwrap_or(&change.name);
-    for deployment in context.world.stores.deployments.state() {
-        let Some(status) = &deployment.status else { continue };
-        let there = status.data_plane.as_ref().is_some_and(|on| key_of(on) == change.plane)
-            && status.namespace.as_ref() == Some(namespace);
-        if let Some(uid) = deployment.metadata.uid.as_ref().filter(|_| there) {
-            context.world.wake_uid(uid);
+    let is_there = |plane: Option<&PlaneRecord>, recorded: Option<&String>| {
+        plane.is_some_and(|on| key_of(on) == change.plane) && recorded == Some(namespace)
+    };
+    let stores = &context.world.stores;
+    let deployments = stores.deployments.state().into_iter().filter_map(|deployment| {
+        let status = deployment.status.as_ref()?;
+        is_there(status.data_plane.as_ref(), status.namespace.as_ref()).then(|| deployment.uid())?
+    });
+    let endpoints = stores.endpoints.state().into_iter().filter_map(|endpoint| {
+        let status = endpoint.status.as_ref()?;
+        is_there(status.data_plane.as_ref(), status.namespace.as_ref()).then(|| endpoint.uid())?
+    });
+    for uid in deployments.chain(endpoints) {
+        context.world.wake_uid(&uid);
+    }
+}
+
+/// A gateway concerns all Endpoints of its plane, but not each time that it counts its routes anew.
+fn gateway_changed(context: &Context, change: &RemoteChange) {
+    let Ok(plane) = context.planes.get(&change.plane) else { return };
+    let namespace = change.namespace.as_deref();
+    let found = endpoint::gateways(&plane).and_then(|gateways| gateways.get(namespace, &change.name));
+    let generation = found.map(|gateway| (gateway.uid(), gateway.metadata.generation));
+    if !context.gateways.changed(change, generation) {
+        return;
+    }
+    for endpoint in context.world.stores.endpoints.state() {
+        let on = endpoint.status.as_ref().and_then(|status| status.data_plane.as_ref());
+        if let Some(uid) = endpoint.uid().filter(|_| on.is_some_and(|on| key_of(on) == change.plane)) {
+            context.world.wake_uid(&uid);
         }
+    }
+}
+
+/// Plane, namespace and name of a gateway.
+type GatewayKey = (PlaneKey, Option<String>, String);
+
+/// UID and generation of an object.
+type Generation = (Option<String>, Option<i64>);
+
+/// What was last seen of the gateways of all planes.
+#[derive(Default)]
+pub struct GatewayBook(Mutex<HashMap<GatewayKey, Option<Generation>>>);
+
+impl GatewayBook {
+    /// Notes a gateway; tells whether it is another one, or is to be something else, than when it was last noted.
+    fn changed(&self, change: &RemoteChange, now: Option<Generation>) -> bool {
+        let key = (change.plane.clone(), change.namespace.clone(), change.name.clone());
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        book.insert(key, now.clone()) != Some(now)
     }
 }
 

@@ -29,10 +29,11 @@ use kantor_api::{
 use kube::{ResourceExt, api::DynamicObject};
 
 use self::{configuration::Effective, place::Place, sources::Sources, workload::Runs};
-use super::changes;
+use super::{changes, settings::Settings};
 
 pub use self::shared::ISOLATION;
 pub use place::namespace_of;
+pub(super) use place::{object, service_of, workload_labels};
 
 /// Everything that a Deployment is rendered from.
 #[derive(Clone)]
@@ -85,33 +86,6 @@ pub struct PlaneParts {
     pub secrets_store: bool,
     /// `autoscaling/v2`.
     pub autoscaling: bool,
-}
-
-/// What is the same for all Deployments of an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Address of the vault, for data planes that do not say.
-    pub vault_address: String,
-    /// Role with which secrets are read from it, for data planes that do not say.
-    pub vault_role: String,
-    /// How long a task may run, in seconds.
-    pub task_deadline: i64,
-    /// How often a failed task is tried again.
-    pub task_retries: i32,
-    /// How long a finished run of a scheduled task is kept, in seconds.
-    pub task_kept: i32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            vault_address: "http://hashicorp-vault:8200".to_owned(),
-            vault_role: "openchoreo-secret-reader-role".to_owned(),
-            task_deadline: 300,
-            task_retries: 4,
-            task_kept: 360,
-        }
-    }
 }
 
 /// What shall be there for a Deployment.

@@ -71,8 +71,8 @@ pub const DATA_PLANE: Profile = Profile {
     ready: reasons::DATA_PLANE_CONNECTED,
     finalizing: reasons::DATA_PLANE_FINALIZING,
     needs: &[],
-    // Deployments and Releases: those that still have objects there.
-    on_delete: &[Stage::Await(&[Kind::Environment, Kind::Deployment, Kind::Release])],
+    // Deployments, Endpoints and Releases: those that still have objects there.
+    on_delete: &[Stage::Await(&[Kind::Environment, Kind::Deployment, Kind::Endpoint, Kind::Release])],
 };
 
 /// Environments.
@@ -154,6 +154,17 @@ pub const DEPLOYMENT: Profile = Profile {
     finalizing: reasons::DEPLOYMENT_FINALIZING,
     needs: &[Kind::Project, Kind::Component, Kind::DeploymentTrack, Kind::Environment],
     on_delete: &[Stage::Delete(&[Kind::Endpoint])],
+};
+
+/// Endpoints.
+pub const ENDPOINT: Profile = Profile {
+    kind: Kind::Endpoint,
+    finalizer: Some(finalizers::ENDPOINT),
+    accepted: None,
+    ready: reasons::ENDPOINT_READY,
+    finalizing: reasons::ENDPOINT_FINALIZING,
+    needs: &[Kind::Project, Kind::Component, Kind::DeploymentTrack, Kind::Environment, Kind::Deployment],
+    on_delete: &[],
 };
 
 /// Releases.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kantor_api::{
     Component, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Endpoint,
-    Environment, Organization, Project, Release,
+    Environment, HostnameClaim, Organization, Project, Release,
 };
 use kube::{Resource, runtime::reflector::ObjectRef};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -58,6 +58,7 @@ channels! {
     DeployableArtifact => deployable_artifacts,
     Deployment => deployments,
     Endpoint => endpoints,
+    HostnameClaim => hostname_claims,
     Release => releases,
 }
 

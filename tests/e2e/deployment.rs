@@ -9,5 +9,5 @@ mod keeping;
 mod moving;
 mod resting;
 mod samples;
-mod support;
+pub mod support;
 mod types;

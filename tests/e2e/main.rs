@@ -10,6 +10,8 @@
 mod acme;
 mod data_plane;
 mod deployment;
+mod endpoint;
+mod gateway;
 mod hierarchy;
 mod organization;
 mod process;

@@ -129,6 +129,11 @@ pub async fn control_plane() -> Cluster {
     Cluster::builder().name("control-plane").controllers(true).start().await.unwrap()
 }
 
+/// An operator beside the one that a stage has.
+pub async fn another_operator(stage: &Stage) -> Operator {
+    operator(&stage.control_plane, &stage.proxy).await
+}
+
 async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
     let kubeconfig = control_plane.kubeconfig().at(proxy.url(), proxy.ca_pem());
     Operator::start(

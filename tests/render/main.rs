@@ -1,8 +1,10 @@
-//! What Deployments are rendered to, in full: `cases/` has what users write, `golden/` what comes of it. This test fails
+//! What Deployments and Endpoints are rendered to, in full: `cases/` has what users write, `golden/` what comes of it. This test fails
 //! when one differs, and writes the golden files when `KANTOR_GENERATE` is set.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests fail the test")]
+#![allow(clippy::needless_pass_by_value, reason = "json!(…) is passed as it is written")]
 
+mod endpoints;
 mod walk;
 
 use std::{
@@ -12,7 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kantor::core::deployment::{Inputs, PlaneParts, Problem, Rendered, Settings, render};
+use kantor::core::{
+    deployment::{Inputs, PlaneParts, Problem, Rendered, render},
+    settings::Settings,
+};
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentTrack,
     Environment, Project,
@@ -191,17 +196,21 @@ fn case(name: &str) -> Case {
 
 #[test]
 fn each_case_is_rendered_to_its_golden_file() {
-    let expected: BTreeMap<String, String> =
-        files("cases").into_keys().map(|name| (name.clone(), shown(&case(&name)))).collect();
+    let expected = files("cases").into_keys().map(|name| (name.clone(), shown(&case(&name)))).collect();
+    compare(&expected, "golden");
+}
+
+/// Holds what comes of cases against the files of a folder, or writes them there.
+fn compare(expected: &BTreeMap<String, String>, golden: &str) {
     assert!(!expected.is_empty());
-    let found = files("golden");
+    let found = files(golden);
     if std::env::var_os("KANTOR_GENERATE").is_some() {
-        fs::create_dir_all(folder("golden")).unwrap();
+        fs::create_dir_all(folder(golden)).unwrap();
         for name in found.keys().filter(|name| !expected.contains_key(*name)) {
-            fs::remove_file(folder("golden").join(name)).unwrap();
+            fs::remove_file(folder(golden).join(name)).unwrap();
         }
         for (name, text) in expected.iter().filter(|(name, text)| found.get(*name) != Some(text)) {
-            fs::write(folder("golden").join(name), text).unwrap();
+            fs::write(folder(golden).join(name), text).unwrap();
         }
         return;
     }

@@ -8,19 +8,21 @@ use kantor_api::{
     conditions::{Status, reasons},
     deployment::DeploymentStatus,
 };
-use kube::{
-    Resource, ResourceExt,
-    runtime::reflector::{ObjectRef, Store},
-};
+use kube::ResourceExt;
 
-use super::{ArtifactSays, secrets};
+use super::ArtifactSays;
 use crate::{
     apply::WriteError,
-    controllers::{Context, place::Place},
+    controllers::{
+        Context,
+        parents::{at_rest, find, get},
+        place::Place,
+        secrets,
+    },
     core::{
         deployment::{self, Inputs, PlaneParts, Problem, Rendered},
         hierarchy::{Id, Kind, Need, logical_name, organization_of},
-        lifecycle::{self, Standing},
+        lifecycle::Standing,
         release::is_on,
     },
     planes::Capability,
@@ -43,6 +45,12 @@ pub(super) struct Stop {
     pub artifact: Option<ArtifactSays>,
 }
 
+impl From<Standing> for Stop {
+    fn from(standing: Standing) -> Self {
+        Self { standing, artifact: None }
+    }
+}
+
 impl Stop {
     fn stalled(reason: &'static str, message: String) -> Self {
         Self { standing: Standing::Stalled { reason, message }, artifact: None }
@@ -57,7 +65,7 @@ pub(super) fn resolve(deployment: &Deployment, context: &Context) -> Result<Reso
     let track = find(deployment, Kind::DeploymentTrack, &stores.deployment_tracks, context)?;
     let environment = find(deployment, Kind::Environment, &stores.environments, context)?;
     let artifact = find(deployment, Kind::DeployableArtifact, &stores.deployable_artifacts, context)
-        .map_err(artifact_missing)?;
+        .map_err(|standing| artifact_missing(standing.into()))?;
     for parent in [
         at_rest(&*project),
         at_rest(&*component),
@@ -122,38 +130,11 @@ impl Resolved {
     }
 }
 
-fn find<K>(deployment: &Deployment, kind: Kind, store: &Store<K>, context: &Context) -> Result<Arc<K>, Stop>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
-    let id = context
-        .world
-        .resolve(deployment, kind)
-        .map_err(|error| Stop { standing: Standing::unresolved(&error), artifact: None })?;
-    get(store, &id).ok_or_else(|| Stop::stalled(reasons::REFERENCE_NOT_FOUND, format!("{id} does not exist")))
-}
-
-fn get<K: Resource<DynamicType = ()> + Clone + 'static>(store: &Store<K>, id: &Id) -> Option<Arc<K>> {
-    store.get(&ObjectRef::new(&id.name).within(&id.namespace))
-}
-
 /// An artifact that is missing has a reason of its own.
 fn artifact_missing(stop: Stop) -> Stop {
     let Standing::Stalled { message, .. } = stop.standing else { return stop };
     let artifact = Some((Status::False, reasons::ARTIFACT_NOT_FOUND, message.clone()));
     Stop { standing: Standing::Stalled { reason: reasons::ARTIFACT_NOT_FOUND, message }, artifact }
-}
-
-/// Nothing is started under what is being deleted or paused.
-fn at_rest<K: Resource<DynamicType = ()>>(parent: &K) -> Result<(), Stop> {
-    let shown = || format!("{} {}", K::kind(&()), parent.name_any());
-    if parent.meta().deletion_timestamp.is_some() {
-        return Err(Stop::stalled(reasons::PARENT_DELETING, format!("{} is being deleted", shown())));
-    }
-    if lifecycle::is_paused(parent) {
-        return Err(Stop::stalled(reasons::PARENT_PAUSED, format!("{} is paused", shown())));
-    }
-    Ok(())
 }
 
 /// The objects on the plane are named after track and environment: only one Deployment can have them.

@@ -14,9 +14,9 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::clean_up::followed;
 use crate::{
     apply::Change,
+    controllers::owned::followed,
     core::{
         changes::{self, Outcome, said},
         deployment::Rendered,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kantor_api::{
-    Environment, Project,
+    Component, Deployment, DeploymentTrack, Environment, Project,
     labels::{self, plane},
     names::{self, NameKind},
 };
@@ -26,6 +26,46 @@ pub fn namespace_of(project: &Project, environment: &Environment) -> String {
     names::generate(NameKind::Namespace, &parts)
 }
 
+/// Labels of what all Deployments of a project share in an environment.
+fn shared_labels(project: &Project, environment: &Environment) -> BTreeMap<String, String> {
+    let shared = [
+        (plane::ORGANIZATION_NAME, organization_of(project)),
+        (plane::PROJECT_NAME, logical_name(project)),
+        (plane::ENVIRONMENT_NAME, logical_name(environment)),
+        (plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned()),
+        (plane::BELONG_TO, plane::BELONG_TO_USER_WORKLOADS.to_owned()),
+    ];
+    shared.map(valid_label).into()
+}
+
+/// Labels of a workload, and of what belongs to it.
+pub(in crate::core) fn workload_labels(
+    project: &Project,
+    component: &Component,
+    track: &DeploymentTrack,
+    environment: &Environment,
+    deployment: &Deployment,
+) -> BTreeMap<String, String> {
+    let mut labels = shared_labels(project, environment);
+    let further = [
+        (plane::COMPONENT_NAME, logical_name(component)),
+        (plane::COMPONENT_TYPE, component.spec.type_.clone()),
+        (plane::DEPLOYMENT_TRACK_NAME, logical_name(track)),
+        (plane::DEPLOYMENT_NAME, logical_name(deployment)),
+    ];
+    labels.extend(further.map(valid_label));
+    labels
+}
+
+/// Name of the Service of a workload.
+pub(in crate::core) fn service_of(component: &Component, track: &DeploymentTrack) -> String {
+    names::generate(NameKind::Service, &[&component.name_any(), &track.name_any()])
+}
+
+fn valid_label((key, value): (&str, String)) -> (String, String) {
+    (key.to_owned(), label_value(&value))
+}
+
 /// Where the objects of a Deployment are, what they are called, and whose they are.
 pub(super) struct Place {
     /// Their namespace.
@@ -44,29 +84,12 @@ pub(super) struct Place {
 
 impl Place {
     pub fn of(inputs: &Inputs<'_>) -> Self {
-        let environment = logical_name(inputs.environment);
-        let shared = [
-            (plane::ORGANIZATION_NAME, organization_of(inputs.project)),
-            (plane::PROJECT_NAME, logical_name(inputs.project)),
-            (plane::ENVIRONMENT_NAME, environment.clone()),
-            (plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned()),
-            (plane::BELONG_TO, plane::BELONG_TO_USER_WORKLOADS.to_owned()),
-        ];
-        let further = [
-            (plane::COMPONENT_NAME, logical_name(inputs.component)),
-            (plane::COMPONENT_TYPE, inputs.component.spec.type_.clone()),
-            (plane::DEPLOYMENT_TRACK_NAME, logical_name(inputs.track)),
-            (plane::DEPLOYMENT_NAME, logical_name(inputs.deployment)),
-        ];
-        let valid = |(key, value): (&str, String)| (key.to_owned(), label_value(&value));
-        let shared_labels: BTreeMap<_, _> = shared.map(valid).into();
-        let mut workload_labels = shared_labels.clone();
-        workload_labels.extend(further.map(valid));
+        let Inputs { project, component, track, environment, deployment, .. } = inputs;
         Self {
-            namespace: namespace_of(inputs.project, inputs.environment),
-            environment,
-            shared_labels,
-            workload_labels,
+            namespace: namespace_of(project, environment),
+            environment: logical_name(*environment),
+            shared_labels: shared_labels(project, environment),
+            workload_labels: workload_labels(project, component, track, environment, deployment),
             owner: inputs.deployment.uid().unwrap_or_default(),
             component: inputs.component.name_any(),
             track: inputs.track.name_any(),
@@ -106,7 +129,12 @@ impl Place {
     }
 }
 
-fn object(api_version: &str, kind: &str, metadata: ObjectMeta, data: Value) -> DynamicObject {
+pub(in crate::core) fn object(
+    api_version: &str,
+    kind: &str,
+    metadata: ObjectMeta,
+    data: Value,
+) -> DynamicObject {
     let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
     DynamicObject { types: Some(types), metadata, data }
 }

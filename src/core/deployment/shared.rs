@@ -8,9 +8,6 @@ use super::{Inputs, place::Place};
 /// Name of the policy that isolates a namespace.
 pub const ISOLATION: &str = "default-policy";
 
-/// Namespace of the gateways of a data plane that does not say.
-const GATEWAY_NAMESPACE: &str = "openchoreo-data-plane";
-
 /// Networks that are inside: pods, services and nodes of the cluster, and what it shares a private network with.
 const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"];
 
@@ -27,7 +24,7 @@ pub(super) fn objects(inputs: &Inputs<'_>, place: &Place) -> Vec<DynamicObject> 
         place.shared("cilium.io/v2", "CiliumNetworkPolicy", Some(ISOLATION), cilium())
     } else {
         let gateway = inputs.data_plane.spec.gateway.as_ref().and_then(|g| g.namespace.as_deref());
-        let spec = core(gateway.unwrap_or(GATEWAY_NAMESPACE));
+        let spec = core(gateway.unwrap_or(&inputs.settings.gateway_namespace));
         place.shared("networking.k8s.io/v1", "NetworkPolicy", Some(ISOLATION), spec)
     };
     vec![namespace, policy]

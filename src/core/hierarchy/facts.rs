@@ -11,11 +11,13 @@ use k8s_openapi::{
 };
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
-    DeploymentTrack, Endpoint, Environment, Organization, Project, Release, application::Application, labels,
+    DeploymentTrack, Endpoint, Environment, HostnameClaim, Organization, Project, Release,
+    application::Application, labels,
 };
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 
 use super::{Facts, Id, Kind, Need};
+use crate::core::endpoint::secrets_used;
 
 /// Namespace in which environments are looked for when a Release's own has none of the name.
 const FALLBACK_NAMESPACE: &str = "default";
@@ -127,6 +129,14 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
         for (namespace, name) in planes {
             let scope = vec![namespace.clone()];
             self.needs.push(Need { kind: Kind::DataPlane, namespace, scope, name, passes_on: &[] });
+        }
+        self
+    }
+
+    /// Claims of host names that it holds or waits for.
+    fn claims<'n>(mut self, names: impl Iterator<Item = &'n String>) -> Self {
+        for name in names {
+            self = self.names(Kind::HostnameClaim, String::new(), name.clone());
         }
         self
     }
@@ -383,13 +393,30 @@ impl Described for Endpoint {
         let ready = status
             .and_then(|s| kantor_api::conditions::get(&s.conditions, "Ready"))
             .map(|c| c.status.clone());
-        Describing::new(Kind::Endpoint, self, ENDPOINT)
+        let planes: BTreeSet<_> = status
+            .into_iter()
+            .flat_map(|status| status.data_plane.iter().chain(&status.cleaning))
+            .map(|plane| (plane.namespace.clone(), plane.name.clone()))
+            .collect();
+        let describing = Describing::new(Kind::Endpoint, self, ENDPOINT)
             .parent(Kind::Project, PROJECT)
             .parent(Kind::Component, COMPONENT)
             .parent(Kind::DeploymentTrack, TRACK)
             .parent(Kind::Environment, &[labels::ORGANIZATION, labels::ENVIRONMENT])
-            .parent(Kind::Deployment, ENDPOINT)
-            .facts((), (status.and_then(|s| s.address.clone()), ready))
+            .parent(Kind::Deployment, ENDPOINT);
+        let namespace = describing.namespace();
+        secrets_used(self)
+            .into_iter()
+            .fold(describing, |describing, secret| describing.names(Kind::Secret, namespace.clone(), secret))
+            .on_planes(planes.clone())
+            .claims(status.into_iter().flat_map(|status| &status.claims))
+            .facts((), (status.and_then(|s| s.address.clone()), ready, planes))
+    }
+}
+
+impl Described for HostnameClaim {
+    fn facts(&self) -> Facts {
+        Describing::new(Kind::HostnameClaim, self, &[]).facts(&self.spec.holder.uid, ())
     }
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
-    DeploymentTrack, Endpoint, Environment, Organization, Project, Release,
+    DeploymentTrack, Endpoint, Environment, HostnameClaim, Organization, Project, Release,
 };
 use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
@@ -112,6 +112,7 @@ impl Sample {
             Kind::Endpoint => self.read::<Endpoint>(),
             Kind::Release => self.read::<Release>(),
             Kind::Namespace => self.read::<PartialObjectMeta<Namespace>>(),
+            Kind::HostnameClaim => self.read::<HostnameClaim>(),
             Kind::Secret => self.read::<PartialObjectMeta<Secret>>(),
         }
     }

@@ -1,4 +1,4 @@
-//! Values of the control plane's Secrets that Deployments copy to data planes.
+//! Values of the control plane's Secrets that Deployments and Endpoints copy to data planes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kantor_api::labels;
 use kube::{Api, ResourceExt, runtime::reflector::ObjectRef};
 
-use crate::{apply::WriteError, controllers::Context};
+use super::Context;
+use crate::apply::WriteError;
 
 /// Value of the label [`labels::SECRET_KIND`] that allows Deployments to copy a Secret.
 const APPLICATION: &str = "application";

@@ -1,0 +1,453 @@
+//! Endpoints: routes to a deployment, guarded before they are opened, under host names that nobody else has.
+
+mod hostnames;
+mod inputs;
+mod observe;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kantor_api::{Endpoint, common::PlaneRecord, conditions::reasons, endpoint::EndpointStatus, labels};
+use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
+
+pub(super) use self::{hostnames::reconcile_claim, observe::gateways};
+use self::{
+    hostnames::{contender, naming},
+    inputs::Resolved,
+    observe::{Live, item, listener_on},
+};
+use super::{
+    Context, member,
+    owned::{self, OWNED, OwnedKind, site},
+    place::{self, Located, Place},
+};
+use crate::{
+    apply::{Change, Placed, WriteError},
+    core::{
+        changes::{Outcome, Owner, Wanted, object_key, said},
+        endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
+        hostnames::{
+            claims::{Contender, Decision, conflict_message},
+            key::ClaimKey,
+        },
+        lifecycle::{self, ENDPOINT, Standing, Turn},
+        release::listed,
+    },
+    planes::Plane,
+};
+
+/// How often an Endpoint that waits for something that does not wake it looks again; it costs no request.
+const WAITING: Duration = Duration::from_secs(10);
+
+/// Kinds of the objects that Endpoints have on planes.
+const KINDS: &[OwnedKind] = &[
+    ("", &["v1"], "Secret"),
+    ("gateway.envoyproxy.io", &["v1alpha1"], "Backend"),
+    ("gateway.envoyproxy.io", &["v1alpha1"], "BackendTrafficPolicy"),
+    ("gateway.envoyproxy.io", &["v1alpha1"], "HTTPRouteFilter"),
+    ("gateway.envoyproxy.io", &["v1alpha1"], "SecurityPolicy"),
+    ("gateway.networking.k8s.io", &["v1"], "GRPCRoute"),
+    ("gateway.networking.k8s.io", &["v1"], "HTTPRoute"),
+    ("gateway.networking.k8s.io", &["v1", "v1alpha2"], "TCPRoute"),
+    ("gateway.networking.k8s.io", &["v1", "v1alpha2"], "UDPRoute"),
+];
+
+/// Those of them that are routes.
+const ROUTES: [&str; 4] = ["GRPCRoute", "HTTPRoute", "TCPRoute", "UDPRoute"];
+
+pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) -> Result<Action, WriteError> {
+    match lifecycle::turn(&*endpoint, &ENDPOINT) {
+        Turn::Leave => {}
+        Turn::Rest => say(&endpoint, status_of(&endpoint), &Standing::Paused, &context).await?,
+        Turn::Hold(finalizer) => context.writer.add_finalizer(&*endpoint, finalizer).await?,
+        Turn::Finalize => return finalize(&endpoint, &context).await,
+        Turn::Keep => return keep(&endpoint, &context).await,
+    }
+    Ok(Action::await_change())
+}
+
+/// Brings everything to what the spec says, removes what it no longer says, and tells how it is.
+async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteError> {
+    let before = status_of(endpoint);
+    let resolved = match inputs::resolve(endpoint, context) {
+        Ok(resolved) => resolved,
+        Err(standing) => return stopped(endpoint, before, &standing, context).await,
+    };
+    let place = match place::locate(&resolved.environment, context) {
+        Located::At(place) => place,
+        Located::NotYet(_) if member::is_spoken_for(endpoint) => return Ok(Action::await_change()),
+        Located::NotYet(standing) | Located::Nowhere(standing) => {
+            return stopped(endpoint, before, &standing, context).await;
+        }
+    };
+    let turn =
+        EndpointTurn { endpoint, resolved: &resolved, place: &place, me: contender(endpoint), context };
+    let plan = match resolved.plan(endpoint, &place, context).await? {
+        Ok(plan) => plan,
+        Err(problems) => return turn.withdraw(before, problems_say(&problems), None).await,
+    };
+    turn.serve(before, &plan).await
+}
+
+/// An Endpoint whose plane can be used.
+struct EndpointTurn<'a> {
+    endpoint: &'a Endpoint,
+    resolved: &'a Resolved,
+    place: &'a Place,
+    me: Contender,
+    context: &'a Context,
+}
+
+impl EndpointTurn<'_> {
+    fn plane(&self) -> &Plane {
+        &self.place.plane
+    }
+
+    fn owner(&self, rendered: Option<&Rendered>) -> Owner {
+        // Objects of the reference say of which Deployment they are, not of which Endpoint: their names do.
+        let own = [labels::OWNER_UID, labels::plane::GATEWAY_VISIBILITY];
+        let labels = rendered.and_then(Rendered::labels).into_iter().flatten();
+        let inherited = labels.filter(|(key, _)| !own.contains(&key.as_str()));
+        owned::owner_of(self.endpoint, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    /// What the routes that are there have. On planes that are yet to be cleaned it is all that was ever claimed.
+    async fn served(&self, status: &EndpointStatus) -> Result<BTreeSet<ClaimKey>, String> {
+        let uid = &self.me.uid;
+        let found = owned::owned(self.plane(), KINDS, uid).await?;
+        let routes: Vec<Arc<DynamicObject>> = found
+            .iter()
+            .filter(|item| ROUTES.contains(&item.kind.as_str()))
+            .filter_map(|item| {
+                owned::followed(self.plane(), &item.group, &item.version, &item.kind)?
+                    .get(Some(&item.namespace), &item.name)
+            })
+            .collect();
+        let mut keys = served(routes.iter().map(AsRef::as_ref), &self.plane().cluster_uid);
+        if !status.cleaning.is_empty() {
+            let claims = self.context.world.claims();
+            keys.extend(claims.naming(uid).map(|claim| ClaimKey::of(claim)));
+        }
+        Ok(keys)
+    }
+
+    /// Opens the ways in that are asked for, under the host names that can be had.
+    async fn serve(&self, before: EndpointStatus, plan: &Plan) -> Result<Action, WriteError> {
+        let wanted = plan.claims();
+        let (endpoint, recorded) = self.record(before, Some((plan.namespace.as_str(), &wanted))).await?;
+        let turn = EndpointTurn { endpoint: &endpoint, me: self.me.clone(), ..*self };
+        let served = match turn.served(&recorded).await {
+            Ok(served) => served,
+            Err(why) => {
+                return turn
+                    .progressing(recorded, reasons::APPLY_WAITING, format!("waiting for {why}"))
+                    .await;
+            }
+        };
+        let claimed = hostnames::obtain(&self.me, &wanted, &served, self.context).await;
+        let (decision, granted) = match claimed {
+            Ok(claimed) => claimed,
+            // Somebody else was faster; the watch tells who.
+            Err(WriteError::Conflict) => return Ok(Action::requeue(Duration::from_millis(100))),
+            Err(error) => return Err(error),
+        };
+        if decision.is_refused() {
+            let message = conflict_message(&decision).unwrap_or_default();
+            let standing = Standing::Stalled { reason: reasons::HOSTNAME_CONFLICT, message };
+            return turn.withdraw(recorded, standing, Some(&decision)).await;
+        }
+        if !turn.is_namespace_there(&plan.namespace) {
+            let message = format!(
+                "waiting for Deployment {} to make its namespace",
+                turn.resolved.deployment.name_any()
+            );
+            return turn.progressing(recorded, reasons::DEPLOYMENT_NOT_THERE, message).await;
+        }
+        let rendered = plan.render(&granted);
+        let done = turn.apply(&rendered).await;
+        turn.conclude(recorded, plan, &rendered, &wanted, &granted, done).await
+    }
+
+    /// Records where something is about to be, and which claims concern it, before anything is written.
+    async fn record(
+        &self,
+        before: EndpointStatus,
+        plan: Option<(&str, &BTreeSet<ClaimKey>)>,
+    ) -> Result<(Endpoint, EndpointStatus), WriteError> {
+        let mut after = EndpointStatus {
+            cleaning: owned::to_clean(before.data_plane.as_ref(), &before.cleaning, &self.place.record),
+            data_plane: Some(self.place.record.clone()),
+            ..before.clone()
+        };
+        if let Some((namespace, wanted)) = plan {
+            after.namespace = Some(namespace.to_owned());
+            after.claims = wanted.iter().map(ClaimKey::name).collect();
+        }
+        if after == before {
+            return Ok((self.endpoint.clone(), after));
+        }
+        Ok((write(self.endpoint, &after, self.context).await?, after))
+    }
+
+    fn is_namespace_there(&self, name: &str) -> bool {
+        let found = self.place.namespaces.get(None, name);
+        found.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Guards first; then the routes whose guards are there, closed until the gateway has accepted them.
+    async fn apply(&self, rendered: &Rendered) -> Vec<Change> {
+        let (site, owner) = (site(self.plane(), OWNED), self.owner(Some(rendered)));
+        let placed = |objects: Vec<DynamicObject>| -> Vec<Placed> {
+            objects.into_iter().map(|object| (Wanted::new(object), None)).collect()
+        };
+        let mut first = rendered.supports.clone();
+        first.extend(rendered.routes.iter().flat_map(|route| route.guards.iter().cloned()));
+        let mut done = self.context.engine.sync(&site, &owner, &placed(first)).await;
+        let there: HashSet<_> = done
+            .iter()
+            .filter(|change| change.outcome.is_in_place())
+            .map(|change| object_key(&change.item))
+            .collect();
+        let supported = rendered.supports.iter().all(|object| there.contains(&object_key(&item(object))));
+        let is_guarded = |route: &GuardedRoute| {
+            supported && route.guards.iter().all(|guard| there.contains(&object_key(&item(guard))))
+        };
+        let live = Live::of(self.plane(), &rendered.routes);
+        let seen = live.seen(&rendered.routes);
+        let routes = seen
+            .iter()
+            .filter(|seen| is_guarded(seen.wanted))
+            .map(|seen| if seen.may_open() { seen.wanted.route.clone() } else { seen.wanted.closed() });
+        let routes = placed(routes.collect());
+        done.extend(self.context.engine.sync(&site, &owner, &routes).await);
+        for change in &done {
+            self.context.metrics.applied_outcome(&change.outcome);
+            member::announce_drift(self.endpoint, change, self.context).await;
+        }
+        done
+    }
+
+    /// Removes what is no longer wanted, lets go of host names, looks at what is there, and says how it is.
+    async fn conclude(
+        &self,
+        recorded: EndpointStatus,
+        plan: &Plan,
+        rendered: &Rendered,
+        wanted: &BTreeSet<ClaimKey>,
+        granted: &BTreeSet<ClaimKey>,
+        done: Vec<Change>,
+    ) -> Result<Action, WriteError> {
+        let mut status = recorded;
+        let objects = rendered.routes.len()
+            + rendered.routes.iter().map(|route| route.guards.len()).sum::<usize>()
+            + rendered.supports.len();
+        let in_place = done.len() == objects && done.iter().all(|change| change.outcome.is_in_place());
+        let mut standing = if let Some(standing) = refusal(&done) {
+            standing
+        } else {
+            let uid = self.resolved.deployment.uid().unwrap_or_default();
+            observe::standing(self.plane(), plan, &rendered.routes, &uid).await
+        };
+        let mut decision = hostnames::decision(&self.me, wanted, self.context);
+        if in_place {
+            status.inventory = done.iter().map(|change| change.item.clone()).collect();
+            let keep: HashSet<_> = done.iter().map(|change| object_key(&change.item)).collect();
+            let mut left = self.remove_others(&keep).await;
+            let cleaning = std::mem::take(&mut status.cleaning);
+            let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
+            status.cleaning = cleaning;
+            left.extend(waiting);
+            // A name is taken over when the route that gets it is accepted, and let go when no route has it.
+            let accepted = !matches!(
+                standing,
+                Standing::Stalled { .. }
+                    | Standing::Progressing { reason: reasons::ROUTE_PENDING | reasons::POLICY_PENDING, .. }
+            );
+            if left.is_empty() && (accepted || decision.waiting().is_empty()) {
+                decision = hostnames::settle(&self.me, wanted, granted, self.context).await?;
+            } else if !left.is_empty() && matches!(standing, Standing::Ready { .. }) {
+                let message = format!("waiting for {}", listed(&left));
+                standing = Standing::Progressing { reason: reasons::CLEANING_UP, message };
+            }
+        }
+        status.withheld_hostnames = decision.waiting();
+        status.refused_hostnames = vec![];
+        let withheld = listed(&status.withheld_hostnames);
+        if rendered.routes.is_empty() && !plan.is_closed() {
+            let message = format!("held by another Endpoint of the organization: {withheld}");
+            standing = Standing::Progressing { reason: reasons::HOSTNAME_WITHHELD, message };
+        } else if let Standing::Ready { message, .. } = &mut standing {
+            if plan.is_closed() {
+                "nobody is let in: no visibility is enabled".clone_into(message);
+            } else if !withheld.is_empty() {
+                *message = format!("{message}; held by another Endpoint of the organization: {withheld}");
+            }
+        }
+        let listener = |gateway: &(String, String), host: &str| listener_on(self.plane(), gateway, host);
+        status.address = plan.address(granted, listener);
+        status.addresses = plan.addresses(granted, listener);
+        let settled = matches!(standing, Standing::Ready { .. });
+        let again = done.iter().filter_map(|change| change.again).min();
+        say(self.endpoint, status, &standing, self.context).await?;
+        Ok(match (settled, again) {
+            (_, Some(again)) => Action::requeue(again.min(WAITING)),
+            (false, None) => Action::requeue(WAITING),
+            (true, None) => Action::await_change(),
+        })
+    }
+
+    /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.
+    async fn remove_others(&self, keep: &HashSet<crate::core::changes::ObjectKey>) -> Vec<String> {
+        let owner = self.owner(None);
+        match owned::owned(self.plane(), KINDS, &owner.uid).await {
+            Ok(mut stale) => {
+                stale.retain(|item| !keep.contains(&object_key(item)));
+                owned::remove(&site(self.plane(), OWNED), &owner, &stale, self.context).await
+            }
+            Err(why) => vec![why],
+        }
+    }
+
+    /// Closes all ways in, because something stands against them. Claims are kept: nobody else gets the names meanwhile.
+    async fn withdraw(
+        &self,
+        before: EndpointStatus,
+        standing: Standing,
+        decision: Option<&Decision>,
+    ) -> Result<Action, WriteError> {
+        let left = self.remove_others(&HashSet::new()).await;
+        let mut status = before;
+        let (cleaning, _) =
+            owned::leave(self.endpoint, KINDS, std::mem::take(&mut status.cleaning), self.context).await;
+        status.cleaning = cleaning;
+        if left.is_empty() {
+            status.inventory = vec![];
+            if let Some(decision) = decision {
+                // What it yields to an older claim is given up when no route has it.
+                let wanted = decision.keys.keys().cloned().collect();
+                hostnames::settle(&self.me, &wanted, &BTreeSet::new(), self.context).await?;
+            }
+        }
+        status.address = None;
+        status.addresses = vec![];
+        status.withheld_hostnames = decision.map(Decision::waiting).unwrap_or_default();
+        let refused = decision.into_iter().flat_map(Decision::refused);
+        status.refused_hostnames = refused.map(ClaimKey::shown).collect();
+        say(self.endpoint, status, &standing, self.context).await?;
+        // Nothing tells it of the end of a claim that only overlaps its own.
+        Ok(if left.is_empty() && decision.is_none() {
+            Action::await_change()
+        } else {
+            Action::requeue(WAITING)
+        })
+    }
+
+    async fn progressing(
+        &self,
+        status: EndpointStatus,
+        reason: &'static str,
+        message: String,
+    ) -> Result<Action, WriteError> {
+        say(self.endpoint, status, &Standing::Progressing { reason, message }, self.context).await?;
+        Ok(Action::requeue(WAITING))
+    }
+}
+
+/// What was refused or failed, if anything was.
+fn refusal(done: &[Change]) -> Option<Standing> {
+    let of = |wanted: fn(&Outcome) -> bool| -> Vec<String> {
+        let found = done.iter().filter(|change| wanted(&change.outcome));
+        found.map(|change| said(&change.item, change.outcome.error())).collect()
+    };
+    let refused = of(|outcome| matches!(outcome, Outcome::Refused(_)));
+    if !refused.is_empty() {
+        return Some(Standing::Stalled { reason: reasons::APPLY_REFUSED, message: listed(&refused) });
+    }
+    let failed = of(|outcome| !outcome.is_in_place());
+    (!failed.is_empty())
+        .then(|| Standing::Progressing { reason: reasons::APPLY_FAILED, message: listed(&failed) })
+}
+
+fn problems_say(problems: &[Problem]) -> Standing {
+    let texts: Vec<String> = problems.iter().map(|problem| problem.message.clone()).collect();
+    let reason = problems.first().map_or(reasons::INVALID_ENDPOINT, |problem| problem.reason);
+    Standing::Stalled { reason, message: listed(&texts) }
+}
+
+/// Cleans up after an Endpoint that is being deleted: routes, then their guards, then host names.
+async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteError> {
+    let before = status_of(endpoint);
+    let me = contender(endpoint);
+    let (plane, inventory): (Option<&PlaneRecord>, _) = (before.data_plane.as_ref(), &before.inventory);
+    let mut waiting = if lifecycle::is_orphaning(endpoint) {
+        owned::let_go(endpoint, plane, inventory, context).await;
+        vec![]
+    } else {
+        owned::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await
+    };
+    if waiting.is_empty() {
+        hostnames::settle(&me, &BTreeSet::new(), &BTreeSet::new(), context).await?;
+        let claims = naming(&me.uid, context);
+        waiting
+            .extend(claims.into_iter().map(|name| format!("HostnameClaim {name}, which others still serve")));
+    }
+    if !waiting.is_empty() {
+        let message = format!("waiting for {}", listed(&waiting));
+        let standing = Standing::Finalizing { message, in_use: false };
+        say(endpoint, before, &standing, context).await?;
+        return Ok(Action::requeue(member::WAITING));
+    }
+    context.engine.forget(&owned::owner_of(endpoint, vec![]));
+    if let Some(finalizer) = ENDPOINT.finalizer {
+        context.writer.remove_finalizer(endpoint, finalizer).await?;
+    }
+    Ok(Action::await_change())
+}
+
+fn status_of(endpoint: &Endpoint) -> EndpointStatus {
+    endpoint.status.clone().unwrap_or_default()
+}
+
+/// Says why nothing is done. What it waits for wakes it.
+async fn stopped(
+    endpoint: &Endpoint,
+    before: EndpointStatus,
+    standing: &Standing,
+    context: &Context,
+) -> Result<Action, WriteError> {
+    say(endpoint, before, standing, context).await?;
+    Ok(Action::await_change())
+}
+
+/// Writes the status if it says anything new, and an Event if `Ready` changed.
+async fn say(
+    endpoint: &Endpoint,
+    status: EndpointStatus,
+    standing: &Standing,
+    context: &Context,
+) -> Result<(), WriteError> {
+    let before = status_of(endpoint);
+    let (generation, now) = (endpoint.meta().generation, Time(jiff::Timestamp::now()));
+    let conditions = lifecycle::conditions_of(&ENDPOINT, standing, &before.conditions, generation, &now);
+    // A spec that is not acted on has not been observed.
+    let paused = matches!(standing, Standing::Paused);
+    let observed_generation = if paused { before.observed_generation } else { generation };
+    let after = EndpointStatus { observed_generation, conditions: conditions.clone(), ..status };
+    if endpoint.status.as_ref() != Some(&after) {
+        write(endpoint, &after, context).await?;
+        member::announce(endpoint, &before.conditions, &conditions, context).await;
+    }
+    Ok(())
+}
+
+async fn write(
+    endpoint: &Endpoint,
+    status: &EndpointStatus,
+    context: &Context,
+) -> Result<Endpoint, WriteError> {
+    context.writer.write_status(endpoint, status).await
+}

@@ -1,0 +1,137 @@
+//! What is on the plane: routes and what the gateway says of them, the gateways, and who answers.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kantor_api::{common::InventoryItem, conditions::reasons};
+use kube::{ResourceExt, api::DynamicObject};
+use serde_json::Value;
+
+use crate::{
+    controllers::owned::{OWNED, followed},
+    core::{
+        changes,
+        endpoint::{GuardedRoute, Listener, Plan, Seen, assess, listener},
+        lifecycle::Standing,
+    },
+    planes::{Follow, Followed, Kind, Plane, Serving},
+};
+
+/// Objects of an Endpoint as the plane's watches tell of them.
+pub(super) struct Live {
+    routes: Vec<(Found, Vec<Found>)>,
+}
+
+/// An object, if it is there.
+type Found = Option<Arc<DynamicObject>>;
+
+impl Live {
+    /// What is there of `routes`.
+    pub fn of(plane: &Plane, routes: &[GuardedRoute]) -> Self {
+        let look = |wanted: &DynamicObject| {
+            let (group, version, kind) = changes::identity(wanted);
+            followed(plane, &group, &version, &kind)?.get(wanted.namespace().as_deref(), &wanted.name_any())
+        };
+        let routes = routes
+            .iter()
+            .map(|route| (look(&route.route), route.guards.iter().map(look).collect()))
+            .collect();
+        Self { routes }
+    }
+
+    /// The same beside what shall be there.
+    pub fn seen<'a>(&'a self, routes: &'a [GuardedRoute]) -> Vec<Seen<'a>> {
+        let pairs = routes.iter().zip(&self.routes);
+        pairs
+            .map(|(wanted, (route, guards))| Seen {
+                wanted,
+                route: route.as_deref(),
+                guards: guards.iter().map(Option::as_deref).collect(),
+            })
+            .collect()
+    }
+}
+
+/// The gateways of a plane, if it has any. All of them, since those that we need carry no label of ours.
+pub(in crate::controllers) fn gateways(plane: &Plane) -> Option<Arc<Followed>> {
+    match plane.serving(&Kind::new("gateway.networking.k8s.io", "v1", "Gateway")) {
+        Serving::Served { resource, .. } => Some(plane.follow(&resource, "", Follow::Whole)),
+        Serving::Not | Serving::Unknown => None,
+    }
+}
+
+/// What listens for a host on a gateway of a plane; what is usual where that is not known.
+pub(super) fn listener_on(
+    plane: &Plane,
+    (name, namespace): &(String, String),
+    host: &str,
+) -> Option<Listener> {
+    let gateways = gateways(plane)?;
+    match gateways.get(Some(namespace), name) {
+        Some(gateway) => Some(listener(&gateway, host).unwrap_or_default()),
+        None => Some(Listener::default()),
+    }
+}
+
+/// How an Endpoint stands, given what was applied in full.
+pub(super) async fn standing(
+    plane: &Plane,
+    plan: &Plan,
+    routes: &[GuardedRoute],
+    deployment_uid: &str,
+) -> Standing {
+    if let Some(gateways) = gateways(plane) {
+        let _ = tokio::time::timeout(plane.deadline, gateways.synced()).await;
+        let missing = routes
+            .iter()
+            .map(|route| &route.gateway)
+            .find(|(name, namespace)| gateways.is_synced() && gateways.get(Some(namespace), name).is_none());
+        if let Some((name, namespace)) = missing {
+            let message = format!(
+                "data plane {} has no Gateway {name} in namespace {namespace}: make one, or name another in its spec.gateway",
+                plane.key.name
+            );
+            return Standing::Stalled { reason: reasons::GATEWAY_NOT_FOUND, message };
+        }
+    }
+    let live = Live::of(plane, routes);
+    match assess(&live.seen(routes)) {
+        Some((reason, message, true)) => return Standing::Stalled { reason, message },
+        Some((reason, message, false)) => return Standing::Progressing { reason, message },
+        None => {}
+    }
+    match &plan.service {
+        Some(service) if !routes.is_empty() && !has_endpoints(plane, deployment_uid, service).await => {
+            let message = format!("no pod behind Service {service} is ready");
+            Standing::Progressing { reason: reasons::BACKEND_NOT_READY, message }
+        }
+        _ => Standing::Ready { reason: reasons::ENDPOINT_READY, message: "Endpoint is ready".to_owned() },
+    }
+}
+
+/// Whether anybody answers behind a Service of the Deployment with this UID.
+async fn has_endpoints(plane: &Plane, deployment_uid: &str, service: &str) -> bool {
+    let Serving::Served { resource, .. } =
+        plane.serving(&Kind::new("discovery.k8s.io", "v1", "EndpointSlice"))
+    else {
+        return true;
+    };
+    // The labels of a Service are those of its slices.
+    let slices = plane.follow(&resource, OWNED, Follow::Whole);
+    let _ = tokio::time::timeout(plane.deadline, slices.synced()).await;
+    let is_its = |labels: &BTreeMap<String, String>| {
+        labels.get("kubernetes.io/service-name").is_some_and(|name| name == service)
+    };
+    slices.owned_by(deployment_uid).iter().any(|slice| {
+        is_its(slice.labels())
+            && slice.data.pointer("/endpoints").and_then(Value::as_array).into_iter().flatten().any(
+                |endpoint| endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true),
+            )
+    })
+}
+
+/// What identifies an object.
+pub(super) fn item(object: &DynamicObject) -> InventoryItem {
+    let (group, version, kind) = changes::identity(object);
+    let namespace = object.namespace().unwrap_or_default();
+    InventoryItem { group, version, kind, namespace, name: object.name_any(), uid: None }
+}

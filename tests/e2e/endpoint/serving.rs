@@ -1,0 +1,314 @@
+//! Routes: made, changed, repaired and told of.
+
+use kantor_api::{Component, DeployableArtifact, Deployment, Endpoint, Environment};
+use kantor_testbed::snapshot::{Options, Snapshot, assert_nothing_left};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::support::{
+    FILTER, HTTP_ROUTE, Mall, SECURITY_POLICY, TRAFFIC_POLICY, name, oauth2, open, template,
+};
+use crate::{
+    deployment::support::{IMAGE, Shop, labelled},
+    support::{PATIENCE, is_ready},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_endpoints_of_one_deployment_live_side_by_side_and_each_loses_only_its_own() {
+    let mall = Mall::open().await;
+    let both = json!({"public": open(json!([])), "organization": open(json!([]))});
+    let templates = json!([
+        template("api", "/v1", both.clone()),
+        template("admin", "/admin", json!({"organization": open(json!([]))}))
+    ]);
+    mall.deploy(templates).await;
+    let (api, admin) = (mall.ready(&name("api")).await, mall.ready(&name("admin")).await);
+    assert_eq!(mall.names(HTTP_ROUTE, &api).await.len(), 2);
+    assert_eq!(mall.names(HTTP_ROUTE, &admin).await.len(), 1);
+    let status = api.status.clone().unwrap();
+    // The scheme and port are the listeners'.
+    assert_eq!(status.address.as_deref(), Some("https://dev.apis.example.com/shop/cart"));
+    let urls: Vec<&str> = status.addresses.iter().map(|address| address.url.as_str()).collect();
+    assert_eq!(
+        urls,
+        ["https://dev.apis.example.com/shop/cart/v1", "http://dev.int.example.com:8080/shop/cart/v1"]
+    );
+    let summary = mall
+        .shop
+        .until("the Deployment shows the address", "cart", |found| {
+            let endpoints = &found.status.as_ref()?.endpoints;
+            let shown = endpoints.iter().find(|endpoint| endpoint.name == name("api"))?;
+            (shown.ready.as_deref() == Some("True")).then(|| shown.address.clone())
+        })
+        .await;
+    assert_eq!(summary.as_deref(), Some("https://dev.apis.example.com/shop/cart"));
+
+    // A visibility that is switched off takes along exactly its own.
+    let admin_before = mall.objects(HTTP_ROUTE, &admin).await;
+    let internal = json!({"public": {"enable": false}, "organization": open(json!([]))});
+    mall.edit(json!([
+        template("api", "/v1", internal),
+        template("admin", "/admin", json!({"organization": open(json!([]))}))
+    ]))
+    .await;
+    mall.until("the public route is gone", &name("api"), |found| {
+        (is_ready(found) && found.status.as_ref()?.addresses.len() == 1).then_some(())
+    })
+    .await;
+    let left = mall.objects(HTTP_ROUTE, &api).await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0]["metadata"]["labels"]["gateway-visibility"], "gateway-internal");
+    assert_eq!(mall.objects(HTTP_ROUTE, &admin).await, admin_before);
+    let claims = mall.claims().await;
+    assert_eq!(
+        claims,
+        [
+            ("dev.int.example.com/shop/cart/admin".to_owned(), name("admin")),
+            ("dev.int.example.com/shop/cart/v1".to_owned(), name("api")),
+        ]
+    );
+    // So does a template that is no longer there.
+    mall.edit(json!([template("admin", "/admin", json!({"organization": open(json!([]))}))])).await;
+    mall.shop.stage.until_gone::<Endpoint>(&format!("acme/{}", name("api"))).await;
+    assert_eq!(mall.objects(HTTP_ROUTE, &admin).await, admin_before);
+    assert_eq!(mall.names(HTTP_ROUTE, &api).await, [""; 0]);
+    assert_eq!(mall.claims().await, claims[..1]);
+}
+
+/// Everything that an Endpoint can have.
+fn guarded(base: &str) -> Value {
+    let limit = json!({"name": "rate", "type": "rate-limit", "policySpec": {"rateLimit": {
+        "apiLevel": {"timeUnit": "Minute", "requestLimit": 100}, "operationLevel": {"rest": []}}}});
+    let policies =
+        json!([oauth2(json!([{"target": "/items/{id}", "method": "GET", "scopes": ["items:read"]}])), limit]);
+    template("api", base, json!({"public": open(policies)}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_look_and_a_restart_cost_the_plane_nothing_and_drift_is_repaired() {
+    let mut mall = Mall::open().await;
+    mall.deploy(json!([guarded("/v1")])).await;
+    let endpoint = mall.ready(&name("api")).await;
+    mall.shop.quiet().await;
+
+    let (here, there) = (mall.shop.stage.proxy.mark(), mall.shop.plane.proxy.mark());
+    let touch = json!({"metadata": {"annotations": {"example.com/touched": "yes"}}});
+    mall.shop.stage.patch::<Endpoint>(&format!("acme/{}", name("api")), touch).await;
+    mall.shop.quiet().await;
+    let calls = mall.shop.plane.calls_since(there);
+    assert!(calls.is_empty(), "{calls}");
+    let writes = mall.shop.stage.proxy.writes_since(here).filter(|record| record.resource() == "endpoints");
+    assert!(writes.iter().all(|record| record.target.subresource.is_none()), "{writes}");
+
+    mall.shop.stage.operator.kill().unwrap();
+    mall.shop.stage.operator.ended().await.unwrap();
+    let (here, there) = (mall.shop.stage.proxy.mark(), mall.shop.plane.proxy.mark());
+    crate::release::support::start_operator(&mut mall.shop.stage, &[]).await;
+    mall.shop.stage.operator.ready().await.unwrap();
+    mall.shop.quiet().await;
+    let writes = mall.shop.plane.proxy.writes_since(there);
+    assert!(writes.is_empty(), "{writes}");
+    let writes = mall.shop.stage.proxy.writes_since(here);
+    assert!(writes.is_empty(), "{writes}");
+
+    for (kind, patch) in [
+        (HTTP_ROUTE, json!({"spec": {"hostnames": ["evil.example.com"]}})),
+        (SECURITY_POLICY, json!({"spec": {"authorization": {"defaultAction": "Allow"}}})),
+        (
+            TRAFFIC_POLICY,
+            json!({"spec": {"rateLimit": {"local": {"rules": [{"limit": {"requests": 9999, "unit": "Second"}}]}}}}),
+        ),
+        (
+            FILTER,
+            json!({"spec": {"urlRewrite": {"path": {"replaceRegexMatch": {"substitution": "/admin"}}}}}),
+        ),
+    ] {
+        for object in mall.objects(kind, &endpoint).await {
+            let (home, called) = (
+                object["metadata"]["namespace"].as_str().unwrap(),
+                object["metadata"]["name"].as_str().unwrap(),
+            );
+            mall.shop.plane.patch(kind, home, called, patch.clone()).await;
+            mall.shop
+                .plane
+                .until("it is repaired", (kind, home, called), |found| {
+                    (found?["spec"] == object["spec"]).then_some(())
+                })
+                .await;
+            mall.shop
+                .plane
+                .api(kind, home)
+                .delete(called, &kube::api::DeleteParams::default())
+                .await
+                .unwrap();
+            mall.shop
+                .plane
+                .until("it is made anew", (kind, home, called), |found| {
+                    let found = found?;
+                    (found["metadata"]["uid"] != object["metadata"]["uid"] && found["spec"] == object["spec"])
+                        .then_some(())
+                })
+                .await;
+        }
+    }
+    mall.ready(&name("api")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_goes_on_by_itself_when_what_it_needs_appears() {
+    let shop = Shop::empty().await;
+    crate::gateway::gateways(&shop.plane).await;
+    let _stand_in = crate::gateway::StandIn::on(&shop.plane);
+    let says = async |reason: &str| {
+        shop.stage
+            .until(&format!("it says {reason}"), "acme/own", |found: Option<&Endpoint>| {
+                let said = crate::support::condition(found?, "Ready")?;
+                (said.1 == reason).then_some(said.2)
+            })
+            .await
+    };
+    let labels = [
+        ("project", "shop"),
+        ("component", "cart"),
+        ("deployment-track", "main"),
+        ("environment", "dev"),
+        ("deployment", "cart"),
+    ];
+    let endpoint: Endpoint = labelled(
+        "Endpoint",
+        "own",
+        &labels,
+        json!({"type": "HTTP",
+        "backendRef": {"type": "componentRef", "basePath": "/own", "componentRef": {"port": 8080}}}),
+    );
+    shop.stage.create::<Endpoint>(&endpoint).await;
+    says("ReferenceNotFound").await;
+    shop.furnish().await;
+    let templates = json!([{"metadata": {"name": "other"}, "spec": {"type": "HTTP", "networkVisibilities": {},
+        "backendRef": {"type": "componentRef", "componentRef": {"port": 8080}}}}]);
+    shop.artifact("cart", "cart", IMAGE, json!({"endpointTemplates": templates})).await;
+    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let message = says("GatewayNotConfigured").await;
+    assert!(message.contains("spec.gateway"), "{message}");
+    let mall_like = json!({"spec": {"gateway": {"publicVirtualHost": "apis.example.com", "organizationVirtualHost": "int.example.com"}}});
+    shop.stage.patch::<kantor_api::DataPlane>("acme/plane", mall_like).await;
+    says("EndpointReady").await;
+    // One that nobody may reach is as it shall be.
+    let other = kantor_api::names::generate(kantor_api::names::NameKind::Object, &["cart", "other"]);
+    let message = shop
+        .stage
+        .until("the other is ready", &format!("acme/{other}"), |found: Option<&Endpoint>| {
+            let found = found?;
+            is_ready(found).then(|| crate::support::condition(found, "Ready"))?
+        })
+        .await
+        .2;
+    assert!(message.contains("nobody is let in"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_gateway_refuses_or_nobody_answers_is_not_ready() {
+    let mall = Mall::open().await;
+    mall.deploy(json!([template("api", "/v1", Value::Null)])).await;
+    mall.ready(&name("api")).await;
+    mall.stand_in.refuse(true).await;
+    let message = mall.says(&name("api"), "False", "RouteNotAccepted").await;
+    assert!(message.contains("NotAllowedByListeners: no listener takes it"), "{message}");
+    mall.stand_in.refuse(false).await;
+    mall.ready(&name("api")).await;
+    // Nobody answers.
+    let none = json!({"spec": {"configurationOverrides": {"application": {"scaling": {"hpa": null}}}}});
+    mall.shop.stage.patch::<Deployment>("acme/cart", none).await;
+    let deployment = mall.shop.ready("cart").await;
+    let workload = crate::deployment::support::item(&deployment, "Deployment").clone();
+    let gone = json!({"spec": {"replicas": 0}});
+    mall.shop.plane.patch("apps/v1/Deployment", &workload.namespace, &workload.name, gone).await;
+    mall.says(&name("api"), "False", "BackendNotReady").await;
+    let back = json!({"spec": {"replicas": 1}});
+    mall.shop.plane.patch("apps/v1/Deployment", &workload.namespace, &workload.name, back).await;
+    mall.ready(&name("api")).await;
+    // No such gateway.
+    let gateway = json!({"spec": {"gateway": {"organizationGateway": "elsewhere"}}});
+    mall.shop.stage.patch::<kantor_api::DataPlane>("acme/plane", gateway).await;
+    let message = mall.says(&name("api"), "False", "GatewayNotFound").await;
+    assert!(message.contains("elsewhere"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moved_environment_takes_its_routes_and_hosts_along() {
+    let mall = Mall::open().await;
+    let mut own = template("api", "/v1", json!({"public": open(json!([]))}));
+    own["spec"]["hostnames"] = json!(["shop.acme.example"]);
+    mall.deploy(json!([own])).await;
+    let before = mall.ready(&name("api")).await;
+    let other = crate::deployment::support::full_plane("other").await;
+    crate::gateway::gateways(&other).await;
+    let _stand_in = crate::gateway::StandIn::on(&other);
+    mall.shop.register("other", &other).await;
+    let hosts = json!({"spec": {"gateway": {"publicVirtualHost": "apis.example.com", "organizationVirtualHost": "int.example.com"}}});
+    mall.shop.stage.patch::<kantor_api::DataPlane>("acme/other", hosts).await;
+    mall.shop.stage.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": "other"}})).await;
+    mall.until("it is ready on the other plane", &name("api"), |found| {
+        let status = found.status.as_ref()?;
+        (is_ready(found) && status.data_plane.as_ref()?.name == "other" && status.cleaning.is_empty())
+            .then_some(())
+    })
+    .await;
+    assert_eq!(mall.names(HTTP_ROUTE, &before).await, [""; 0]);
+    let selector = format!("openchoreo.dev/owner-uid={}", before.uid().unwrap());
+    let there =
+        other.api(HTTP_ROUTE, "").list(&kube::api::ListParams::default().labels(&selector)).await.unwrap();
+    assert_eq!(there.items.len(), 2);
+    let hosts: Vec<String> = mall.claims().await.into_iter().map(|(host, _)| host).collect();
+    assert_eq!(hosts, ["dev.apis.example.com/shop/cart/v1", "shop.acme.example"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_of_the_reference_are_taken_over_by_name_and_others_are_left_alone() {
+    let mall = Mall::open().await;
+    let before = Snapshot::settled(&mall.shop.plane.client, &Options::default(), PATIENCE).await.unwrap();
+    mall.deploy(json!([template("api", "/v1", json!({"organization": open(json!([]))}))])).await;
+    let endpoint = mall.ready(&name("api")).await;
+    let route = mall.objects(HTTP_ROUTE, &endpoint).await.remove(0);
+    // As the reference would have left it: without whose it is, and with a field that we do not set.
+    let metadata = &route["metadata"];
+    let (home, called) = (metadata["namespace"].as_str().unwrap(), metadata["name"].as_str().unwrap());
+    let mut old = route.clone();
+    old["metadata"] = json!({"name": called, "namespace": home, "labels": metadata["labels"]});
+    old["metadata"]["labels"].as_object_mut().unwrap().remove("openchoreo.dev/owner-uid");
+    old["spec"]["rules"][0]["timeouts"] = json!({"request": "1s"});
+    old.as_object_mut().unwrap().remove("status");
+    mall.shop.stage.operator.kill().unwrap();
+    mall.shop.stage.operator.ended().await.unwrap();
+    let routes = mall.shop.plane.api(HTTP_ROUTE, home);
+    routes.delete(called, &kube::api::DeleteParams::default()).await.unwrap();
+    let params = kube::api::PostParams { field_manager: Some("manager".to_owned()), ..Default::default() };
+    let made = routes.create(&params, &serde_json::from_value(old.clone()).unwrap()).await.unwrap();
+    let mut neighbour = old.clone();
+    neighbour["metadata"]["name"] = json!("gateway-internal-of-somebody-else");
+    routes.create(&params, &serde_json::from_value(neighbour).unwrap()).await.unwrap();
+    let mut mall = mall;
+    crate::release::support::start_operator(&mut mall.shop.stage, &[]).await;
+    mall.shop
+        .plane
+        .until("it is taken over", (HTTP_ROUTE, home, called), |found| {
+            let found = found?;
+            let ours = found["metadata"]["labels"]["openchoreo.dev/owner-uid"].is_string();
+            (ours && found["spec"]["rules"][0]["timeouts"].is_null()).then_some(())
+        })
+        .await;
+    let taken = mall.shop.plane.get(HTTP_ROUTE, home, called).await.unwrap();
+    assert_eq!(taken["metadata"]["uid"].as_str(), made.metadata.uid.as_deref());
+    mall.ready(&name("api")).await;
+    assert!(mall.shop.plane.get(HTTP_ROUTE, home, "gateway-internal-of-somebody-else").await.is_some());
+    routes.delete("gateway-internal-of-somebody-else", &kube::api::DeleteParams::default()).await.unwrap();
+
+    // The component goes, and all of it.
+    mall.shop.stage.delete::<Component>("acme/cart").await;
+    mall.shop.stage.until_gone::<Component>("acme/cart").await;
+    mall.shop.stage.until_gone::<DeployableArtifact>("acme/cart").await;
+    mall.shop.stage.delete::<Environment>("acme/dev").await;
+    mall.shop.stage.until_gone::<Environment>("acme/dev").await;
+    assert_nothing_left(&before, &mall.shop.plane.client, PATIENCE).await;
+    assert_eq!(mall.claims().await, []);
+}
