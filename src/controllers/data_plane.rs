@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     apply::WriteError,
-    core::lifecycle::{self, Profile, Standing},
+    core::{
+        hierarchy::{Id, Kind},
+        lifecycle::{self, Profile, Standing},
+    },
     planes::{
         Access, DisconnectReason, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
         kubeconfig_key, parse_inline, parse_kubeconfig, secret_names,
@@ -74,6 +77,8 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
             if refused {
                 context.planes.forget(&key).await;
             }
+            // No connection will tell them, and after a restart this status may say nothing new.
+            context.world.wake_concerned(&Id::new(Kind::DataPlane, key.namespace, key.name));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ mod drifting;
 mod failing;
 mod inheriting;
 mod keeping;
+mod killing;
 mod moving;
 mod resting;
 mod samples;

@@ -13,6 +13,7 @@ mod deployment;
 mod endpoint;
 mod gateway;
 mod hierarchy;
+mod killing;
 mod organization;
 mod process;
 mod release;

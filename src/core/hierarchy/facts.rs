@@ -231,13 +231,23 @@ impl Described for DataPlane {
 
 impl Described for Environment {
     fn facts(&self) -> Facts {
+        // Deployments wait for theirs to be recorded.
+        let namespaces: Vec<_> = self
+            .status
+            .iter()
+            .flat_map(|status| &status.namespaces)
+            .map(|record| {
+                let plane = &record.data_plane;
+                (&record.name, &plane.namespace, &plane.name, &plane.cluster_uid)
+            })
+            .collect();
         let describing =
             Describing::new(Kind::Environment, self, ORGANIZATION).parent(Kind::Organization, ORGANIZATION);
         let before = describing.needs.len();
         describing
             .refers(Kind::DataPlane, ORGANIZATION, self.spec.data_plane_ref.clone(), "")
             .passing_on(before, &[Kind::Deployment, Kind::Endpoint, Kind::Release])
-            .facts((), ())
+            .facts(namespaces, ())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Deleting, in any order.
 
 use k8s_openapi::api::events::v1::Event;
-use kantor_api::{Deployment, Environment};
+use kantor_api::{Deployment, Endpoint, Environment};
 use kantor_testbed::{
-    proxy::{Action, Fault, Match},
+    proxy::{Action, Fault, Match, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
 };
@@ -14,29 +14,54 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::support::{IMAGE, Shop, endpoint, item, namespace};
-use crate::{acme::object, release::support::resource, support::PATIENCE};
+use crate::{
+    acme::{object, plane_says, secret},
+    release::support::{resource, start_operator},
+    support::{PATIENCE, condition},
+};
 
-/// Everything that stands between an organization and a workload, and what the workload uses.
-const ALL: [(&str, &str); 10] = [
+/// Kind and name of an object of the organization.
+type Thing = (&'static str, &'static str);
+
+/// Everything that stands between an organization and a workload, and what the workload uses. Orders begin with each of
+/// the first seven.
+const ALL: [Thing; 12] = [
     ("Deployment", "cart"),
+    ENDPOINT,
     ("DeployableArtifact", "cart"),
-    ("DeploymentTrack", "cart-main"),
     ("Component", "cart"),
+    ("Environment", "dev"),
+    ("DataPlane", "plane"),
+    KUBECONFIG,
+    ("DeploymentTrack", "cart-main"),
     ("Project", "shop"),
     ("DeploymentPipeline", "default"),
     ("ConfigurationGroup", "words"),
     ("Secret", "login"),
-    ("Environment", "dev"),
-    ("DataPlane", "plane"),
 ];
 
-/// Orders in which deletions are asked for; what an order does not name follows in the order of [`ALL`].
-const ORDERS: [&[&str]; 4] = [
-    &[],
-    &["DataPlane", "Environment", "Project", "Component", "DeployableArtifact"],
-    &["Secret", "ConfigurationGroup", "DeployableArtifact", "Project", "DataPlane"],
-    &["Component", "Environment", "Deployment"],
-];
+/// Made by the Deployment.
+const ENDPOINT: Thing = ("Endpoint", "cart-api-3b762108");
+/// The way to the plane.
+const KUBECONFIG: Thing = ("Secret", "plane");
+
+/// Orders in which deletions are asked for: each of seven first, and three times whatever comes first. The rest is by
+/// chance, but the same each time.
+fn orders() -> Vec<Vec<Thing>> {
+    let mut seed = 7_u64;
+    let mut random = || {
+        // Knuth's.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let mut order = |first: Option<&Thing>| {
+        let mut order = ALL.to_vec();
+        order.sort_by_cached_key(|thing| if Some(thing) == first { 0 } else { 1 + random() });
+        order
+    };
+    let firsts: Vec<_> = ALL[..7].iter().map(Some).chain([None; 3]).collect();
+    firsts.into_iter().map(&mut order).collect()
+}
 
 fn api(shop: &Shop, kind: &str) -> Api<DynamicObject> {
     let kind =
@@ -62,11 +87,9 @@ async fn furnish(shop: &Shop) {
     shop.ready("cart").await;
 }
 
-/// Asks for all deletions, `first` before the others.
-async fn delete_all(shop: &Shop, first: &[&str]) {
-    let rest = ALL.iter().map(|(kind, _)| *kind).filter(|kind| !first.contains(kind));
-    for kind in first.iter().copied().chain(rest) {
-        let name = ALL.iter().find(|(known, _)| *known == kind).unwrap().1;
+/// Asks for deletions in this order.
+async fn delete(shop: &Shop, order: &[Thing]) {
+    for (kind, name) in order {
         match api(shop, kind).delete(name, &DeleteParams::default()).await {
             // What its parent took along.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -75,18 +98,17 @@ async fn delete_all(shop: &Shop, first: &[&str]) {
     }
 }
 
-async fn all_gone(shop: &Shop) {
-    for (kind, name) in ALL {
+/// Waits until all that was deleted has gone.
+async fn gone(shop: &Shop, order: &[Thing]) {
+    for (kind, name) in order {
         let api = api(shop, kind);
-        let what = format!("{kind} {name} is gone");
+        let what = format!("{kind} {name} is gone after {order:?}");
         let gone = wait::until(&what, PATIENCE, || async {
             let found = api.get_opt(name).await?;
             Ok(if found.is_none() { Seen::Done(()) } else { Seen::NotYet(format!("{found:#?}")) })
         });
         gone.await.unwrap_or_else(|error| panic!("{error:#}\n{}", shop.stage.operator.log()));
     }
-    // The way to the plane goes last: without it nothing could have been cleaned.
-    api(shop, "Secret").delete("plane", &DeleteParams::default()).await.unwrap();
 }
 
 async fn snapshots(shop: &Shop) -> [Snapshot; 2] {
@@ -102,35 +124,125 @@ async fn nothing_left(shop: &Shop, [here, there]: &[Snapshot; 2]) {
     assert_nothing_left(here, &shop.stage.client, PATIENCE).await;
 }
 
+/// Waits until the Deployment that is being deleted says what it waits for in words that `told` accepts.
+async fn waits_for(shop: &Shop, what: &str, told: impl Fn(&str) -> bool) {
+    shop.until(&format!("it says that it waits for {what}"), "cart", |found| {
+        let (status, _, message) = condition(found, "Finalizing")?;
+        (status == "True" && message.starts_with("waiting for") && told(&message)).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_in_any_order_leave_nothing() {
     let shop = Shop::empty().await;
     let before = snapshots(&shop).await;
-    for order in ORDERS {
+    for order in orders() {
         furnish(&shop).await;
-        delete_all(&shop, order).await;
-        all_gone(&shop).await;
+        delete(&shop, &order).await;
+        gone(&shop, &order).await;
         nothing_left(&shop, &before).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_while_the_plane_hangs_are_done_when_it_is_back() {
-    let shop = Shop::empty().await;
+    let mut shop = Shop::empty().await;
+    shop.stage.operator.kill().unwrap();
+    shop.stage.operator.ended().await.unwrap();
+    start_operator(&mut shop.stage, &["--plane-timeout=2"]).await;
     let before = snapshots(&shop).await;
-    for order in ORDERS {
+    // Each costs the time until the operator looks again: one per beginning is enough.
+    for order in orders().into_iter().take(7) {
         furnish(&shop).await;
         let hanging = shop.plane.proxy.fault(Fault::when(Match::new()).then(Action::Hang));
-        delete_all(&shop, order).await;
-        shop.until("it says what it waits for", "cart", |found| {
-            let (status, _, message) = crate::support::condition(found, "Finalizing")?;
-            (status == "True" && message.contains("waiting for")).then_some(())
-        })
-        .await;
+        delete(&shop, &order).await;
+        waits_for(&shop, "the plane", |message| !message.contains("Endpoint")).await;
         hanging.remove();
-        all_gone(&shop).await;
+        gone(&shop, &order).await;
         nothing_left(&shop, &before).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_kubeconfig_a_plane_is_kept_until_a_restart_and_then_waited_for() {
+    let mut shop = Shop::empty().await;
+    let before = snapshots(&shop).await;
+    furnish(&shop).await;
+    let deployment = shop.ready("cart").await;
+    delete(&shop, &[KUBECONFIG]).await;
+    let message = plane_says(&shop.stage, "plane", "False", "SecretNotFound").await;
+    assert!(message.contains("Secret plane"), "{message}");
+    // The connection is there.
+    shop.configure("cart", json!({"args": ["--late"]})).await;
+    shop.workload("the change arrives", &deployment, |workload| {
+        (workload["spec"]["template"]["spec"]["containers"][0]["args"][0] == "--late").then_some(())
+    })
+    .await;
+    shop.ready("cart").await;
+
+    // And then it is not.
+    shop.stage.restart_operator().await;
+    let message = shop.says("cart", "Ready", "Unknown", "DataPlaneUnreachable").await;
+    assert!(message.contains("Secret plane does not exist"), "{message}");
+    shop.stage
+        .until("the environment says so as well", "acme/dev", |found: Option<&Environment>| {
+            let (status, reason, message) = condition(found?, "Ready")?;
+            (status == "Unknown" && reason == "DataPlaneUnreachable" && message.contains("Secret plane"))
+                .then_some(())
+        })
+        .await;
+    let mark = shop.plane.proxy.mark();
+    delete(&shop, &ALL).await;
+    waits_for(&shop, "the kubeconfig", |message| message.contains("Secret plane does not exist")).await;
+    for kind in ["Environment", "DataPlane"] {
+        let name = ALL.iter().find(|(known, _)| *known == kind).unwrap().1;
+        let found = api(&shop, kind).get(name).await.unwrap();
+        assert!(
+            found.metadata.deletion_timestamp.is_some() && found.metadata.finalizers.is_some(),
+            "{found:#?}"
+        );
+    }
+    shop.live(&deployment, "Deployment").await;
+    shop.plane.proxy.assert_no_requests_since(mark);
+
+    let kubeconfig = shop.plane.cluster.kubeconfig().at(shop.plane.proxy.url(), shop.plane.proxy.ca_pem());
+    secret(&shop.stage, "plane", &[("kubeconfig", &kubeconfig.to_yaml())]).await;
+    let rest: Vec<Thing> = ALL.into_iter().filter(|thing| *thing != KUBECONFIG).collect();
+    gone(&shop, &rest).await;
+    delete(&shop, &[KUBECONFIG]).await;
+    nothing_left(&shop, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_is_made_anew_unless_its_deployment_goes() {
+    let shop = Shop::empty().await;
+    furnish(&shop).await;
+    let deployment = shop.ready("cart").await;
+    let endpoints = api(&shop, "Endpoint");
+    let uid = endpoints.get(ENDPOINT.1).await.unwrap().metadata.uid;
+    delete(&shop, &[ENDPOINT]).await;
+    shop.stage
+        .until("it is made anew", &format!("acme/{}", ENDPOINT.1), |found: Option<&Endpoint>| {
+            (found?.metadata.uid != uid).then_some(())
+        })
+        .await;
+
+    // The ways in go first; until then everything runs.
+    let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    let path = format!("acme/{}", ENDPOINT.1);
+    shop.stage.patch::<Endpoint>(&path, held(json!(["example.com/hold"]))).await;
+    let mark = shop.stage.proxy.mark();
+    delete(&shop, &[ALL[0]]).await;
+    waits_for(&shop, "the Endpoint", |message| message.contains(ENDPOINT.1)).await;
+    for kind in ["Deployment", "Service", "ConfigMap", "Secret", "HorizontalPodAutoscaler"] {
+        assert!(shop.live(&deployment, kind).await["metadata"]["deletionTimestamp"].is_null());
+    }
+    shop.stage.patch::<Endpoint>(&path, held(Value::Null)).await;
+    shop.stage.until_gone::<Deployment>("acme/cart").await;
+    let made = shop.stage.proxy.writes_since(mark).resource("endpoints").verb(Verb::Apply);
+    assert!(made.is_empty(), "{made}");
+    assert!(endpoints.get_opt(ENDPOINT.1).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,6 +52,11 @@ impl Shop {
     pub async fn furnish(&self) {
         self.register("plane", &self.plane).await;
         environment(&self.stage, "dev", "plane").await;
+        self.project().await;
+    }
+
+    /// Pipeline, project and component.
+    pub async fn project(&self) {
         let pipeline =
             json!({"promotionPaths": [{"sourceEnvironmentRef": "dev", "targetEnvironmentRefs": []}]});
         self.stage.create::<DeploymentPipeline>(&object("DeploymentPipeline", "default", pipeline)).await;

@@ -72,6 +72,10 @@ fn a_new_version_alone_concerns_only_those_who_need_a_secret() {
 #[rstest]
 #[case::the_image_of_a_build(Kind::Build, "status.imageStatus.image", json!("registry/x:2"), true)]
 #[case::which_cluster_a_plane_is(Kind::DataPlane, "status.clusterUID", json!("uid"), true)]
+#[case::the_namespaces_of_an_environment(
+    Kind::Environment, "status.namespaces",
+    json!([{"name": "n", "project": "p", "dataPlane": {"name": "p", "namespace": "acme"}}]), true
+)]
 #[case::the_address_of_an_endpoint(Kind::Endpoint, "status.address", json!("https://x"), false)]
 #[case::the_plane_of_a_deployment(
     Kind::Deployment, "status.dataPlane", json!({"name": "p", "namespace": "acme", "uid": "u"}), false

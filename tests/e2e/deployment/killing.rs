@@ -1,0 +1,281 @@
+//! The operator is killed at each write of a Deployment.
+
+use k8s_openapi::api::core::v1::Secret;
+use kantor_api::{ConfigurationGroup, DeployableArtifact, Deployment, Endpoint, Environment};
+use kantor_testbed::{
+    proxy::Proxy,
+    snapshot::{Options, Snapshot, assert_nothing_left},
+};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::support::{Plane, Shop, endpoint, full_plane, kinds};
+use crate::{
+    acme::object,
+    killing::{Story, Write, killed_at, told_twice},
+    release::support::start_operator,
+    support::{PATIENCE, Stage, TestObject, is_ready},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_and_after_each_write_the_operator_ends_where_it_would_have() {
+    let mut story = Box::pin(OneDeployment::open(false)).await;
+    Box::pin(told_twice(&mut story)).await;
+}
+
+/// The longer story has a move to another plane: as much again.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_and_after_each_write_of_a_move_it_ends_where_it_would_have() {
+    if std::env::var_os("KANTOR_FULL").is_none() {
+        return;
+    }
+    let mut story = Box::pin(OneDeployment::open(true)).await;
+    Box::pin(told_twice(&mut story)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_after_any_write_of_its_creation_it_leaves_nothing() {
+    let mut story = Box::pin(OneDeployment::open(false)).await;
+    // What is there and may not be known of; what is before it costs nothing to try, but time.
+    let full = std::env::var_os("KANTOR_FULL").is_some();
+    let counts = move |write: &Write| full || write.0 == "plane" || write.1.contains(" endpoints/");
+    let mut nth = 1;
+    while let Some(write) = Box::pin(killed_at(&mut story, "created", nth, counts)).await {
+        eprintln!("deleted after {write:?}");
+        story.tell("deleted").await;
+        start_operator(&mut story.shop.stage, &[]).await;
+        story.shop.stage.until_gone::<Deployment>("acme/cart").await;
+        story.nothing_owned().await;
+        story.tell("closed").await;
+        story.nothing_left().await;
+        nth += 1;
+    }
+    // Namespace, isolation, six objects and an Endpoint.
+    assert!(nth > 9, "{nth}");
+}
+
+const OLD_IMAGE: &str = "registry.example.com/cart:1";
+const NEW_IMAGE: &str = "registry.example.com/cart:2";
+
+/// A Deployment with its environment, which has the namespace.
+struct OneDeployment {
+    shop: Shop,
+    /// Where the environment moves to, if it does.
+    other: Option<Plane>,
+    /// The control plane, and the planes, before the first chapter.
+    before: Vec<Snapshot>,
+}
+
+impl OneDeployment {
+    async fn open(moves: bool) -> Self {
+        let shop = Shop::empty().await;
+        shop.register("plane", &shop.plane).await;
+        let other = if moves { Some(full_plane("other").await) } else { None };
+        if let Some(other) = &other {
+            shop.register("other", other).await;
+        }
+        shop.project().await;
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "x"}, "metadata": {
+            "name": "login", "namespace": "acme", "labels": {"openchoreo.dev/secret-kind": "application"}}});
+        shop.stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
+        let words =
+            json!({"configurations": [{"key": "hi", "values": [{"environment": "dev", "value": "x"}]}]});
+        shop.stage.create::<ConfigurationGroup>(&object("ConfigurationGroup", "words", words)).await;
+        let mut story = Self { shop, other, before: vec![] };
+        story.shop.quiet().await;
+        for client in story.clients() {
+            story.before.push(Snapshot::settled(&client, &Options::default(), PATIENCE).await.unwrap());
+        }
+        story
+    }
+
+    /// The control plane, and the planes.
+    fn clients(&self) -> Vec<Client> {
+        let planes = [&self.shop.plane].into_iter().chain(&self.other).map(|plane| plane.client.clone());
+        [self.shop.stage.client.clone()].into_iter().chain(planes).collect()
+    }
+
+    async fn find<K: TestObject<Scope = k8s_openapi::NamespaceResourceScope>>(
+        &self,
+        name: &str,
+    ) -> Option<K> {
+        let api: Api<K> = Api::namespaced(self.shop.stage.client.clone(), "acme");
+        api.get_opt(name).await.unwrap()
+    }
+
+    /// Fails if anything on the planes belongs to a Deployment. Its namespace is the environment's, and would take along
+    /// what was forgotten.
+    async fn nothing_owned(&self) {
+        for client in &self.clients()[1..] {
+            let snapshot = Snapshot::take(client, &Options::default()).await.unwrap();
+            let owned = |object: &Value| !object["metadata"]["labels"]["openchoreo.dev/owner-uid"].is_null();
+            let owned = snapshot.objects().iter().filter(|(_, object)| owned(object));
+            let owned: Vec<String> = owned.map(|(key, _)| key.to_string()).collect();
+            assert!(owned.is_empty(), "{owned:#?}");
+        }
+    }
+
+    /// Everything at once that a Deployment of a Service may have.
+    async fn create(&self) {
+        let application = json!({
+            "env": [
+                {"key": "COLOUR", "value": "blue"},
+                {"key": "PASSWORD", "valueFrom": {"secretRef": {"name": "login", "key": "password"}}},
+            ],
+            "envFrom": [{"configurationGroupRef": {"name": "words"}}],
+            "fileMounts": [{"mountPath": "/etc/menu", "value": "tea"}],
+            "scaling": {"hpa": {"minReplicas": 1, "maxReplicas": 2}},
+        });
+        let configuration = json!({"endpointTemplates": [endpoint("api", 8080)], "application": application});
+        let dev = json!({"dataPlaneRef": "plane"});
+        self.shop.stage.create::<Environment>(&object("Environment", "dev", dev)).await;
+        self.shop.artifact("cart", "cart", OLD_IMAGE, configuration).await;
+        self.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    }
+}
+
+impl Story for OneDeployment {
+    fn stage(&self) -> &Stage {
+        &self.shop.stage
+    }
+
+    fn stage_mut(&mut self) -> &mut Stage {
+        &mut self.shop.stage
+    }
+
+    fn planes(&self) -> Vec<(&'static str, &Proxy)> {
+        let other = self.other.iter().map(|other| ("other", &other.proxy));
+        [("plane", &self.shop.plane.proxy)].into_iter().chain(other).collect()
+    }
+
+    fn chapters(&self) -> Vec<&'static str> {
+        let mut chapters = vec!["created", "edited", "reduced", "deleted", "closed"];
+        if self.other.is_some() {
+            chapters.insert(3, "moved");
+        }
+        chapters
+    }
+
+    async fn tell(&self, chapter: &str) {
+        match chapter {
+            "created" => self.create().await,
+            // In one step: two would be two rollouts, or one.
+            "edited" => {
+                let env = json!([
+                    {"key": "COLOUR", "value": "red"},
+                    {"key": "PASSWORD", "valueFrom": {"secretRef": {"name": "login", "key": "password"}}},
+                ]);
+                let application =
+                    json!({"env": env, "fileMounts": [{"mountPath": "/etc/menu", "value": "coffee"}]});
+                let image = json!({"fromImageRef": {"tag": NEW_IMAGE}});
+                let spec = json!({"targetArtifact": image, "configuration": {"application": application}});
+                self.shop.edit_artifact("cart", spec).await;
+            }
+            "reduced" => {
+                let application = json!({"envFrom": null, "scaling": null});
+                let configuration = json!({"endpointTemplates": null, "application": application});
+                self.shop.edit_artifact("cart", json!({"configuration": configuration})).await;
+            }
+            "moved" => {
+                let spec = json!({"spec": {"dataPlaneRef": "other"}});
+                self.shop.stage.patch::<Environment>("acme/dev", spec).await;
+            }
+            "deleted" => self.shop.stage.delete::<Deployment>("acme/cart").await,
+            _ => {
+                self.shop.stage.delete::<DeployableArtifact>("acme/cart").await;
+                self.shop.stage.delete::<Environment>("acme/dev").await;
+            }
+        }
+    }
+
+    async fn is_over(&self, chapter: &str) -> bool {
+        let deployment = self.find::<Deployment>("cart").await;
+        let environment = self.find::<Environment>("dev").await;
+        let api: Api<Endpoint> = Api::namespaced(self.shop.stage.client.clone(), "acme");
+        let endpoints = api.list(&kube::api::ListParams::default()).await.unwrap().items.len();
+        let Some(environment) = environment else {
+            return chapter == "closed" && self.find::<DeployableArtifact>("cart").await.is_none();
+        };
+        let Some(deployment) = deployment else { return chapter == "deleted" && endpoints == 0 };
+        let Some(status) = &deployment.status else { return false };
+        let (image, all, ways_in): (_, &[&str], _) = match chapter {
+            "created" => (OLD_IMAGE, &FULL, 1),
+            "edited" => (NEW_IMAGE, &FULL, 1),
+            "reduced" | "moved" => (NEW_IMAGE, &REDUCED, 0),
+            _ => return false,
+        };
+        let plane = if chapter == "moved" { "other" } else { "plane" };
+        let recorded: Vec<&str> = environment
+            .status
+            .iter()
+            .flat_map(|status| &status.namespaces)
+            .map(|record| record.data_plane.name.as_str())
+            .collect();
+        is_ready(&deployment)
+            && is_ready(&environment)
+            && status.image.as_deref() == Some(image)
+            && status.data_plane.as_ref().is_some_and(|on| on.name == plane)
+            && status.cleaning.is_empty()
+            && kinds(&deployment) == all
+            && endpoints == ways_in
+            && recorded == [plane]
+    }
+
+    /// Everything on all clusters, but pods, addresses and what is made after them: they are by chance.
+    async fn state(&self, chapter: &str) -> Vec<Value> {
+        if chapter == "deleted" {
+            self.nothing_owned().await;
+        }
+        let uid = self.find::<Deployment>("cart").await.and_then(|found| found.metadata.uid);
+        let mut state = vec![];
+        for (number, client) in self.clients().iter().enumerate() {
+            let options = Options::default()
+                .ignore_kind("", "Pod")
+                .ignore_kind("", "Endpoints")
+                .ignore_kind("discovery.k8s.io", "EndpointSlice")
+                .ignore_kind("networking.k8s.io", "IPAddress")
+                .ignore_uids();
+            // What the operator says counts; what Kubernetes says of its own is in it.
+            let options = if number == 0 { options } else { options.ignore_status() };
+            let snapshot = Snapshot::settled(client, &options, PATIENCE).await.unwrap();
+            state.extend(snapshot.objects().iter().map(|(key, object)| {
+                let text = uid.iter().fold(object.to_string(), |text, uid| text.replace(uid, "deployment"));
+                json!({"key": key.to_string(), "object": lasting(serde_json::from_str(&text).unwrap())})
+            }));
+        }
+        state
+    }
+
+    async fn nothing_left(&self) {
+        for (before, client) in self.before.iter().zip(self.clients()) {
+            assert_nothing_left(before, &client, PATIENCE).await;
+        }
+    }
+}
+
+/// What the Deployment has on its plane, and what it has left when its configuration is reduced.
+const FULL: [&str; 6] =
+    ["ConfigMap", "ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Secret", "Service"];
+const REDUCED: [&str; 3] = ["ConfigMap", "Deployment", "Secret"];
+
+/// A value without UIDs, the hash of an intent that has one in it, and addresses that the server gives out.
+fn lasting(value: Value) -> Value {
+    let is_uid = |text: &str| {
+        text.len() == 36
+            && text.bytes().enumerate().all(|(i, byte)| match i {
+                8 | 13 | 18 | 23 => byte == b'-',
+                _ => byte.is_ascii_hexdigit(),
+            })
+    };
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(key, _)| {
+                !["openchoreo.dev/intent-hash", "clusterIP", "clusterIPs"].contains(&key.as_str())
+            });
+            Value::Object(kept.map(|(key, value)| (key, lasting(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(lasting).collect()),
+        Value::String(text) if is_uid(&text) => json!("uid"),
+        other => other,
+    }
+}
