@@ -47,7 +47,7 @@ bench: ## Measure (comes with the controllers)
 	@echo "nothing to measure yet: the figures are those of the controllers, which are not there yet" >&2; exit 1
 
 .PHONY: assets
-assets: ## Build the Kubernetes binaries of the testbed, once (about 12 minutes)
+assets: ## Build the binaries of the testbed, once (12 minutes, and 6 for Envoy Gateway)
 	@$(CARGO) build --quiet --package kantor-testbed
 	@$(CARGO) run --quiet --package kantor-testbed -- assets
 

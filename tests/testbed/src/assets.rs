@@ -6,8 +6,10 @@
 mod build;
 mod bundles;
 mod cache;
+mod command;
 mod go;
 mod progress;
+mod traffic;
 
 use std::{
     env,
@@ -18,6 +20,8 @@ use std::{
 use anyhow::{Context, Result};
 pub use bundles::CrdBundle;
 pub(crate) use bundles::kwok_stages;
+pub(crate) use progress::say;
+pub use traffic::{Traffic, traffic};
 
 /// The Kubernetes version that clusters run.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
@@ -68,12 +72,17 @@ impl Binary {
     }
 
     fn found(self) -> Result<Option<PathBuf>> {
-        // Absolute, because the programs are started in folders of their own; and an empty value is no folder.
-        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
-        let assets = assets.map(path::absolute).transpose().context("find the folder KUBEBUILDER_ASSETS")?;
-        let in_assets = assets.map(|folder| folder.join(self.name()));
-        Ok(in_assets.into_iter().chain([build::folder()?.join(self.name())]).find(|path| is_program(path)))
+        found(self.name(), &build::folder()?)
     }
+}
+
+/// The program of this name in `KUBEBUILDER_ASSETS`, else in the given folder of the cache.
+fn found(name: &str, cached: &Path) -> Result<Option<PathBuf>> {
+    // Absolute, because the programs are started in folders of their own; and an empty value is no folder.
+    let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
+    let assets = assets.map(path::absolute).transpose().context("find the folder KUBEBUILDER_ASSETS")?;
+    let in_assets = assets.map(|folder| folder.join(name));
+    Ok(in_assets.into_iter().chain([cached.join(name)]).find(|path| is_program(path)))
 }
 
 /// The paths of the given binaries, after building those that are nowhere. Blocks; tells its progress on stderr.

@@ -17,6 +17,7 @@ pub use access::ServiceAccountAccess;
 use anyhow::Result;
 pub use builder::ClusterBuilder;
 use components::Components;
+pub(crate) use components::POD_RANGE;
 use files::Files;
 use kube::{Client, Config, api::DynamicObject};
 

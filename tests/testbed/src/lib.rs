@@ -5,6 +5,7 @@
 //! keeper   ends what we started when we die, however we die
 //! Cluster  etcd + kube-apiserver, on request with controllers, a scheduler and kwok nodes
 //! Fleet    one control plane and some data planes
+//! gateway  real traffic through Envoy Gateway and Envoy
 //! ```
 
 pub mod apply;
@@ -13,6 +14,8 @@ pub mod certificates;
 pub mod cluster;
 pub mod fleet;
 mod folder;
+#[cfg(target_os = "linux")]
+pub mod gateway;
 mod keeper;
 pub mod kubeconfig;
 pub mod operator;

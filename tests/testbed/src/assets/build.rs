@@ -3,7 +3,7 @@
 use std::{
     env::consts::{ARCH, OS},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -11,15 +11,23 @@ use anyhow::{Context, Result, ensure};
 use super::{
     Binary, KUBERNETES_VERSION,
     cache::{self, PARTIAL},
-    go, is_program,
+    command, go, is_program,
     progress::say,
 };
 use crate::folder::Folder;
 
 /// A Go module of ours that pins a program and all it is made of.
-struct Pin {
-    go_mod: &'static str,
-    go_sum: &'static str,
+pub(super) struct Pin {
+    pub(super) go_mod: &'static str,
+    pub(super) go_sum: &'static str,
+}
+
+/// How a program is built from its pin.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    pub(super) pin: &'static Pin,
+    pub(super) package: String,
+    pub(super) linker_flags: String,
 }
 
 const ETCD: Pin = Pin {
@@ -36,6 +44,15 @@ const KWOK: Pin = Pin {
 };
 
 impl Binary {
+    fn program(self) -> Program {
+        Program {
+            name: self.name(),
+            pin: self.pin(),
+            package: self.package(),
+            linker_flags: self.linker_flags(),
+        }
+    }
+
     const fn pin(self) -> &'static Pin {
         match self {
             Self::Etcd => &ETCD,
@@ -92,37 +109,33 @@ pub(super) fn build_missing(binaries: &[Binary]) -> Result<()> {
     let names: Vec<_> = missing.iter().map(|binary| binary.name()).collect();
     say(&format!("building {} into {}", names.join(", "), folder()?.display()));
     say("the first build takes about 12 minutes, once; set KUBEBUILDER_ASSETS to use binaries that you have");
+    let folder = folder()?;
     for (done, binary) in missing.iter().enumerate() {
-        build(*binary, done + 1, missing.len())?;
+        let place = format!(" ({} of {})", done + 1, missing.len());
+        binary.program().build(&folder, &place)?;
     }
     Ok(())
 }
 
-fn build(binary: Binary, number: usize, total: usize) -> Result<()> {
-    let source = Folder::temporary("build")?;
-    fs::write(source.path().join("go.mod"), binary.pin().go_mod)?;
-    fs::write(source.path().join("go.sum"), binary.pin().go_sum)?;
-    go::check(source.path())?;
+impl Program {
+    /// Builds the program into `folder`, of which the caller is the writer.
+    pub(super) fn build(&self, folder: &Path, place: &str) -> Result<()> {
+        let source = Folder::temporary("build")?;
+        fs::write(source.path().join("go.mod"), self.pin.go_mod)?;
+        fs::write(source.path().join("go.sum"), self.pin.go_sum)?;
+        go::check(source.path())?;
 
-    let folder = folder()?;
-    let partial = folder.join(format!("{PARTIAL}{}", binary.name()));
-    let mut command = go::command(source.path());
-    command
-        .args([
-            "build",
-            "-mod=readonly",
-            "-buildvcs=false",
-            "-trimpath",
-            "-ldflags",
-            &binary.linker_flags(),
-            "-o",
-        ])
-        .arg(&partial)
-        .arg(binary.package());
-    go::run(&command, format!("build {} ({number} of {total})", binary.name()))
-        .with_context(|| format!("cannot build {}", binary.name()))?;
-    ensure!(is_program(&partial), "Go built {} but wrote no program", binary.name());
-    // Readers look for the final name only, and a rename shows all of the file or none of it.
-    fs::rename(&partial, folder.join(binary.name()))
-        .with_context(|| format!("move {} in place", binary.name()))
+        let partial = folder.join(format!("{PARTIAL}{}", self.name));
+        let mut command = go::command(source.path());
+        command
+            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags"])
+            .args([self.linker_flags.as_str(), "-o"])
+            .arg(&partial)
+            .arg(&self.package);
+        command::run(&command, format!("build {}{place}", self.name))
+            .with_context(|| format!("cannot build {}", self.name))?;
+        ensure!(is_program(&partial), "Go built {} but wrote no program", self.name);
+        // Readers look for the final name only, and a rename shows all of the file or none of it.
+        fs::rename(&partial, folder.join(self.name)).with_context(|| format!("move {} in place", self.name))
+    }
 }

@@ -1,22 +1,12 @@
-//! The Go command: found, recent enough, and run with its output at hand.
+//! The Go command: found, recent enough.
 
-use std::{
-    ffi::OsStr,
-    io::ErrorKind,
-    path::Path,
-    process::{Command, ExitStatus},
-    thread,
-    time::Duration,
-};
+use std::{io::ErrorKind, path::Path, process::Command};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use super::progress::Step;
-use crate::{
-    folder::Folder,
-    process::{self, Process},
-};
+use super::command::run;
+use crate::folder::Folder;
 
 /// The oldest Go release that builds the pinned modules.
 const NEEDED: (u32, u32) = (1, 26);
@@ -65,31 +55,6 @@ pub(super) fn check(folder: &Path) -> Result<()> {
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.strip_prefix("go")?.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-/// Runs a Go command to its end, telling its progress under `title`; an error shows the end of its output.
-pub(super) fn run(command: &Command, title: String) -> Result<String> {
-    let folder = Folder::temporary("go")?;
-    let log = folder.path().join("output");
-    let mut step = Step::start(title);
-    let status = wait(Process::spawn("go", command, log.clone())?, &mut step);
-    step.done(if status.success() { "done" } else { "failed" });
-    if status.success() {
-        return std::fs::read_to_string(&log).context("read what Go wrote");
-    }
-    let words = [command.get_program()].into_iter().chain(command.get_args());
-    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
-    Err(anyhow!("`{}` failed ({status}):\n{}", words.join(" "), process::tail(&log)))
-}
-
-fn wait(mut process: Process, step: &mut Step) -> ExitStatus {
-    loop {
-        if let Some(status) = process.exit() {
-            return status;
-        }
-        step.tick();
-        thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// The module's files, downloaded where necessary, only if they are the ones that `sum` stands for.

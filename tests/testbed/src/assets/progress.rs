@@ -6,7 +6,7 @@ use std::{
 };
 
 /// A line on stderr. Written directly, because a test's captured output would hide why nothing moves.
-pub(super) fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // Nobody listens: not a reason to stop.
     let _ = writeln!(stderr(), "kantor-testbed: {line}");
 }

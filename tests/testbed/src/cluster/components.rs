@@ -17,6 +17,9 @@ use super::{
 };
 use crate::{assets::Binary, process::Process};
 
+/// The addresses of pods: apart from those of Services, which are 10.0.0.0/16.
+pub(crate) const POD_RANGE: &str = "10.244.0.0/16";
+
 /// The programs that a cluster needs, as found on this machine.
 pub(super) struct Programs(Vec<(Binary, PathBuf)>);
 
@@ -106,6 +109,7 @@ impl Components {
                 file("--config", files, STAGES),
                 "--manage-all-nodes=true".to_owned(),
                 "--node-lease-duration-seconds=40".to_owned(),
+                format!("--cidr={POD_RANGE}"),
             ],
             Binary::Kubectl => Vec::new(),
         }
