@@ -88,7 +88,14 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
         EndpointTurn { endpoint, resolved: &resolved, place: &place, me: contender(endpoint), context };
     let plan = match resolved.plan(endpoint, &place, context).await? {
         Ok(plan) => plan,
-        Err(problems) => return turn.withdraw(before, problems_say(&problems), None).await,
+        Err(problems) if before.data_plane.is_none() => {
+            return stopped(endpoint, before, &problems_say(&problems), context).await;
+        }
+        Err(problems) => {
+            let (endpoint, recorded) = turn.record(before, None).await?;
+            let turn = EndpointTurn { endpoint: &endpoint, ..turn };
+            return turn.withdraw(recorded, problems_say(&problems), None).await;
+        }
     };
     turn.serve(before, &plan).await
 }

@@ -4,4 +4,4 @@ mod claiming;
 mod deleting;
 mod guarding;
 mod serving;
-mod support;
+pub mod support;

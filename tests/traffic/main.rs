@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod kantor;
 mod load;
 mod paths;
 mod policies;
@@ -12,6 +13,19 @@ mod support;
 use anyhow::Result;
 use kantor_testbed::gateway::isolated;
 use support::Site;
+
+#[test]
+fn endpoints_are_reached_by_those_whom_their_policies_let_in() -> Result<()> {
+    isolated("endpoints_are_reached_by_those_whom_their_policies_let_in", || async {
+        let site = Site::start().await?;
+        let platform = kantor::Platform::start(&site).await?;
+        kantor::an_endpoint_is_reached_under_its_address_and_no_other(&platform).await;
+        kantor::no_request_reaches_what_it_has_no_token_for(&platform).await;
+        kantor::keys_passwords_limits_and_pages_are_checked(&platform).await;
+        kantor::a_host_is_handed_over_under_load_without_a_failed_request(&platform).await;
+        Ok(())
+    })
+}
 
 /// One after the other on one plane: its start takes longer than all of them.
 #[test]

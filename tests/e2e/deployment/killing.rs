@@ -1,7 +1,9 @@
 //! The operator is killed at each write of a Deployment.
 
 use k8s_openapi::api::core::v1::Secret;
-use kantor_api::{ConfigurationGroup, DeployableArtifact, Deployment, Endpoint, Environment};
+use kantor_api::{
+    ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, Endpoint, Environment, HostnameClaim,
+};
 use kantor_testbed::{
     proxy::Proxy,
     snapshot::{Options, Snapshot, assert_nothing_left},
@@ -9,9 +11,11 @@ use kantor_testbed::{
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::support::{Plane, Shop, endpoint, full_plane, kinds};
+use super::support::{Plane, Shop, full_plane, kinds};
 use crate::{
     acme::object,
+    endpoint::support::{oauth2, open, template},
+    gateway::{self, StandIn},
     killing::{Story, Write, killed_at, told_twice},
     release::support::start_operator,
     support::{PATIENCE, Stage, TestObject, is_ready},
@@ -50,8 +54,9 @@ async fn deleted_after_any_write_of_its_creation_it_leaves_nothing() {
         story.nothing_left().await;
         nth += 1;
     }
-    // Namespace, isolation, six objects and an Endpoint.
-    assert!(nth > 9, "{nth}");
+    // Namespace, isolation, six objects and an Endpoint; and of that four routes with a policy each, two with a filter, which
+    // are written twice.
+    assert!(nth > 23, "{nth}");
 }
 
 const OLD_IMAGE: &str = "registry.example.com/cart:1";
@@ -62,6 +67,8 @@ struct OneDeployment {
     shop: Shop,
     /// Where the environment moves to, if it does.
     other: Option<Plane>,
+    /// Those who play the gateways.
+    _gateways: Vec<StandIn>,
     /// The control plane, and the planes, before the first chapter.
     before: Vec<Snapshot>,
 }
@@ -74,6 +81,17 @@ impl OneDeployment {
         if let Some(other) = &other {
             shop.register("other", other).await;
         }
+        let mut stand_ins = vec![];
+        for (name, plane) in
+            [("plane", &shop.plane)].into_iter().chain(other.as_ref().map(|other| ("other", other)))
+        {
+            gateway::gateways(plane).await;
+            stand_ins.push(StandIn::on(plane));
+            gateway::at_work(plane).await;
+            let hosts = json!({"spec": {"gateway": {
+                "publicVirtualHost": "apis.example.com", "organizationVirtualHost": "int.example.com"}}});
+            shop.stage.patch::<DataPlane>(&format!("acme/{name}"), hosts).await;
+        }
         shop.project().await;
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "x"}, "metadata": {
             "name": "login", "namespace": "acme", "labels": {"openchoreo.dev/secret-kind": "application"}}});
@@ -81,7 +99,7 @@ impl OneDeployment {
         let words =
             json!({"configurations": [{"key": "hi", "values": [{"environment": "dev", "value": "x"}]}]});
         shop.stage.create::<ConfigurationGroup>(&object("ConfigurationGroup", "words", words)).await;
-        let mut story = Self { shop, other, before: vec![] };
+        let mut story = Self { shop, other, _gateways: stand_ins, before: vec![] };
         story.shop.quiet().await;
         for client in story.clients() {
             story.before.push(Snapshot::settled(&client, &Options::default(), PATIENCE).await.unwrap());
@@ -126,8 +144,10 @@ impl OneDeployment {
             "fileMounts": [{"mountPath": "/etc/menu", "value": "tea"}],
             "scaling": {"hpa": {"minReplicas": 1, "maxReplicas": 2}},
         });
-        let configuration = json!({"endpointTemplates": [endpoint("api", 8080)], "application": application});
-        let dev = json!({"dataPlaneRef": "plane"});
+        let templates = json!([guarded("items:read", "old.acme.example")]);
+        let configuration = json!({"endpointTemplates": templates, "application": application});
+        let security = json!({"remoteJwks": {"uri": "https://idp.example/jwks"}});
+        let dev = json!({"dataPlaneRef": "plane", "gateway": {"dnsPrefix": "dev", "security": security}});
         self.shop.stage.create::<Environment>(&object("Environment", "dev", dev)).await;
         self.shop.artifact("cart", "cart", OLD_IMAGE, configuration).await;
         self.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
@@ -168,7 +188,9 @@ impl Story for OneDeployment {
                 let application =
                     json!({"env": env, "fileMounts": [{"mountPath": "/etc/menu", "value": "coffee"}]});
                 let image = json!({"fromImageRef": {"tag": NEW_IMAGE}});
-                let spec = json!({"targetArtifact": image, "configuration": {"application": application}});
+                let templates = json!([guarded("items:write", "new.acme.example")]);
+                let configuration = json!({"application": application, "endpointTemplates": templates});
+                let spec = json!({"targetArtifact": image, "configuration": configuration});
                 self.shop.edit_artifact("cart", spec).await;
             }
             "reduced" => {
@@ -192,11 +214,13 @@ impl Story for OneDeployment {
         let deployment = self.find::<Deployment>("cart").await;
         let environment = self.find::<Environment>("dev").await;
         let api: Api<Endpoint> = Api::namespaced(self.shop.stage.client.clone(), "acme");
-        let endpoints = api.list(&kube::api::ListParams::default()).await.unwrap().items.len();
+        let endpoints = api.list(&kube::api::ListParams::default()).await.unwrap().items;
+        let claims: Api<HostnameClaim> = Api::all(self.shop.stage.client.clone());
+        let claims = claims.list(&kube::api::ListParams::default()).await.unwrap().items.len();
         let Some(environment) = environment else {
             return chapter == "closed" && self.find::<DeployableArtifact>("cart").await.is_none();
         };
-        let Some(deployment) = deployment else { return chapter == "deleted" && endpoints == 0 };
+        let Some(deployment) = deployment else { return chapter == "deleted" && endpoints.is_empty() };
         let Some(status) = &deployment.status else { return false };
         let (image, all, ways_in): (_, &[&str], _) = match chapter {
             "created" => (OLD_IMAGE, &FULL, 1),
@@ -217,7 +241,13 @@ impl Story for OneDeployment {
             && status.data_plane.as_ref().is_some_and(|on| on.name == plane)
             && status.cleaning.is_empty()
             && kinds(&deployment) == all
-            && endpoints == ways_in
+            && endpoints.len() == ways_in
+            && endpoints.iter().all(|endpoint| {
+                is_ready(endpoint)
+                    && endpoint.status.as_ref().and_then(|s| s.observed_generation) == endpoint.metadata.generation
+            })
+            // A host of its own, and a part of the one that the plane provides.
+            && claims == 2 * ways_in
             && recorded == [plane]
     }
 
@@ -251,6 +281,14 @@ impl Story for OneDeployment {
             assert_nothing_left(before, &client, PATIENCE).await;
         }
     }
+}
+
+/// A way in for those whose token has a scope, under a host of its own as well.
+fn guarded(scope: &str, host: &str) -> Value {
+    let operation = json!({"target": "/items", "method": "GET", "scopes": [scope]});
+    let mut template = template("api", "/v1", json!({"public": open(json!([oauth2(json!([operation]))]))}));
+    template["spec"]["hostnames"] = json!([host]);
+    template
 }
 
 /// What the Deployment has on its plane, and what it has left when its configuration is reduced.
