@@ -4,21 +4,21 @@ use std::{
     fs,
     io::{IsTerminal, Write, stdout},
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     time::Instant,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use kantor_testbed::{
     CrdBundle, Fleet, Operator,
     assets::{self, Binary},
     fleet::FleetSize,
-    operator,
+    gateway, operator,
     session::Session,
 };
 
-use crate::commands::asked_to_end;
+use crate::{commands::asked_to_end, kubectl::Kubectl};
 
 /// What the demo may be told.
 #[derive(Args)]
@@ -105,6 +105,8 @@ async fn tell(demo: &Demo) -> Result<()> {
     kubectl.run(&["-n", "acme", "get", kinds])?;
 
     deploy(&kubectl, &demo.dir)?;
+    ways_in(&kubectl, &demo.dir)?;
+    request(&demo.project)?;
 
     let keep = demo.keep || (!demo.exit && stdout().is_terminal());
     step(&format!("Done in {:.0} s. What to try next", started.elapsed().as_secs_f32()));
@@ -160,6 +162,44 @@ fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Where the application is reached.
+fn ways_in(kubectl: &Kubectl, folder: &Path) -> Result<()> {
+    const ENDPOINTS: &str = "endpoints.openchoreo.dev";
+    step("Ways in: an Endpoint for each environment, with routes on the planes' Gateways");
+    let file = folder.join("gateways.yaml");
+    fs::write(&file, include_str!("gateways.yaml")).context("write the Gateways")?;
+    for plane in ["plane-1", "plane-2"] {
+        let kubeconfig = folder.join(format!("{plane}.kubeconfig"));
+        let on_plane = Kubectl { program: kubectl.program.clone(), kubeconfig };
+        on_plane.run(&["apply", "-f", &file.to_string_lossy()])?;
+    }
+    kubectl.run(&[
+        "-n",
+        "acme",
+        "wait",
+        "--for=jsonpath={.status.address}",
+        ENDPOINTS,
+        "--all",
+        "--timeout=60s",
+    ])?;
+    kubectl.run(&["-n", "acme", "get", ENDPOINTS])?;
+    kubectl.run(&["get", "hostnameclaims"])?;
+    say("no gateway runs on these planes, so the Endpoints wait for one to accept their routes");
+    Ok(())
+}
+
+/// A request, where Envoy is at hand.
+fn request(project: &Path) -> Result<()> {
+    step("A request through a real gateway: Envoy Gateway and Envoy, in a network of their own");
+    match gateway::possible() {
+        Ok(()) => gateway::again(&["request".as_ref(), "--project".as_ref(), project.as_os_str()]),
+        Err(missing) => {
+            say(&format!("left out: {missing:#}"));
+            Ok(())
+        }
+    }
+}
+
 fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<()> {
     if keep {
         say("in another terminal:");
@@ -178,6 +218,7 @@ fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<(
         ("kubectl explain dataplane.spec.kubernetesCluster", "every field is documented"),
         ("kubectl -n acme describe dataplane development-plane", "version, capabilities, conditions"),
         ("kubectl -n acme describe deployments.openchoreo.dev", "image, plane, namespace, objects"),
+        ("kubectl -n acme describe endpoints.openchoreo.dev", "addresses, routes, what the gateway says"),
         ("kubectl -n acme get release greeter-extras -o yaml", "the state of each object"),
         ("kubectl -n acme delete dataplane production-plane --wait=false", "waits, and says for whom"),
         ("kubectl -n acme delete secret plane-production", "see what the DataPlane says"),
@@ -193,54 +234,10 @@ fn next(kubectl: &Kubectl, fleet: &Fleet, folder: &Path, keep: bool) -> Result<(
     Ok(())
 }
 
-/// kubectl on the control plane.
-struct Kubectl {
-    program: PathBuf,
-    kubeconfig: PathBuf,
-}
-
-impl Kubectl {
-    /// Waits until the sample's Service is there again.
-    fn wait_for_service(&self) -> Result<()> {
-        for _ in 0..100 {
-            let output = Command::new(&self.program)
-                .arg("--kubeconfig")
-                .arg(&self.kubeconfig)
-                .args(["get", "services", "-A", "-l", "belong-to=user-workloads", "-o", "name"])
-                .output()
-                .context("run kubectl")?;
-            if !output.stdout.is_empty() {
-                return self.run(&["get", "services", "-A", "-l", "belong-to=user-workloads"]);
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        bail!("the Service did not come back")
-    }
-
-    /// Shows the command and what it prints.
-    fn run(&self, arguments: &[&str]) -> Result<()> {
-        say(&format!("$ kubectl {}", arguments.join(" ")));
-        let output = Command::new(&self.program)
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output()
-            .context("run kubectl")?;
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            say(line);
-        }
-        if !output.status.success() {
-            bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(())
-    }
-}
-
-fn step(title: &str) {
+pub(crate) fn step(title: &str) {
     let _ = writeln!(stdout(), "\n== {title}");
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(stdout(), "   {line}");
 }

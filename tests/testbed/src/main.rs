@@ -2,6 +2,8 @@
 
 mod commands;
 mod demo;
+mod kubectl;
+mod request;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -28,6 +30,9 @@ enum Command {
     Status(Place),
     /// Real clusters, the operator and a sample, step by step
     Demo(demo::Demo),
+    /// The demo's last scene
+    #[command(hide = true)]
+    Request(request::Request),
 }
 
 #[derive(Args)]
@@ -75,6 +80,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Command::Down(place) => commands::down(&place.dir).await,
             Command::Status(place) => commands::status(&place.dir).await,
             Command::Demo(demo) => demo::run(demo).await,
+            Command::Request(request) => request::run(request).await,
         }
     });
     // Ctrl-C during a build: do not wait for the thread that waits for Go; the keeper ends Go.

@@ -1,7 +1,9 @@
 //! A test in networks of its own.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     future::Future,
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -58,7 +60,8 @@ pub(super) fn folder() -> Result<PathBuf> {
     Ok(folder.keep())
 }
 
-fn possible() -> Result<()> {
+/// Whether gateways can run here; otherwise, what is missing.
+pub fn possible() -> Result<()> {
     runs("ip", &["-Version"]).context("`ip` (iproute2) is missing")?;
     runs("chroot", &["--version"]).context("`chroot` (coreutils) is missing")?;
     let arguments: Vec<_> = NAMESPACES.into_iter().chain(["ip", "link", "set", "lo", "up"]).collect();
@@ -101,14 +104,28 @@ fn run_inside(test: &str) -> Result<()> {
     Ok(())
 }
 
+/// Runs this program once more, with these arguments, in a network of its own. What it prints is printed.
+pub fn again(arguments: &[&OsStr]) -> Result<()> {
+    let folder = Folder::temporary("traffic")?;
+    let status = inside(folder.path())?.args(arguments).status().context("run unshare")?;
+    ensure!(status.success(), "it failed in its network ({status})");
+    Ok(())
+}
+
 fn command(test: &str, folder: &Path) -> Result<Command> {
+    let mut command = inside(folder)?;
+    command.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+    Ok(command)
+}
+
+/// This program in a network of its own.
+fn inside(folder: &Path) -> Result<Command> {
     let this = env::current_exe().context("find this program")?;
     let mut command = Command::new("unshare");
     command
         .args(NAMESPACES)
         .args(["sh", "-c", r#"ip link set lo up && exec "$@""#, "inside"])
         .arg(this)
-        .args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(INSIDE, folder);
     Ok(command)
 }
