@@ -429,6 +429,11 @@ fn all_guards_of_a_way_in_are_on_each_of_its_routes() {
             "claimsToHeaders": [], "operations": [{"type": "query", "name": "me", "scopes": ["a"]}]}}}}}}]}}}),
     &[], reasons::POLICY_NOT_ENFORCEABLE
 )]
+#[case::a_word_in_front_of_a_key(
+    public(json!([{"name": "keys", "type": "api-key", "policySpec": {"apiKeyAuth": {
+        "keySource": {"header": "x-api-key", "headerAuthScheme": "ApiKey"}, "secretRefs": ["keys"]}}}])),
+    &[], reasons::POLICY_NOT_ENFORCEABLE
+)]
 #[case::other_header(
     public(json!([{"name": "users", "type": "basic-auth", "policySpec": {"basicAuth": {
         "users": [{"username": "a", "passwordFromSecret": "a"}], "header": "x-login", "headerAuthScheme": "Basic"}}}])),
@@ -546,6 +551,29 @@ fn a_closed_route_differs_in_leading_nowhere_alone() {
             route.route.data["spec"]["rules"][0]["backendRefs"].clone();
         assert_eq!(reopened, route.route);
     }
+}
+
+#[test]
+fn each_operation_of_a_web_application_has_the_filter_that_it_refers_to() {
+    let policy = oauth2(json!([{"target": "/items", "method": "GET", "scopes": ["a"]}]));
+    let case = Case { type_: "WebApplication".to_owned(), ..Case::new(public(json!([policy]))) };
+    let routes = case.rendered().routes;
+    let operation = &routes[1];
+    assert_eq!(kinds(&operation.guards), ["SecurityPolicy", "HTTPRouteFilter"]);
+    let reference = &operation.route.data["spec"]["rules"][0]["filters"][0]["extensionRef"]["name"];
+    assert_eq!(*reference, operation.guards[1].name_any());
+}
+
+#[test]
+fn without_a_prefix_the_host_is_that_of_the_data_plane_and_without_a_path_it_is_the_root() {
+    let endpoint =
+        json!({"type": "HTTP", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}}});
+    let case = Case { environment: Value::Null, ..Case::new(endpoint.clone()) };
+    assert_eq!(case.rendered().routes[0].route.data["spec"]["hostnames"], json!(["int.example.com"]));
+    let case = Case { type_: "WebApplication".to_owned(), ..Case::new(endpoint) };
+    let rule = case.rendered().routes[0].route.data["spec"]["rules"][0].clone();
+    assert_eq!(rule["matches"][0]["path"]["value"], "/");
+    assert_eq!(rule["filters"][0]["urlRewrite"]["path"]["replacePrefixMatch"], "/");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(clippy::needless_pass_by_value, reason = "json!(…) is passed as it is written")]
 
 mod kantor;
 mod load;

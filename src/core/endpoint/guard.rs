@@ -121,7 +121,18 @@ impl Guard {
                 }
                 None => refuse(reasons::INVALID_ENDPOINT, "policySpec.oauth2 is missing"),
             },
-            PolicyType::ApiKey => once(&mut self.api_key, spec.api_key_auth.as_ref(), &mut refuse),
+            PolicyType::ApiKey => {
+                once(&mut self.api_key, spec.api_key_auth.as_ref(), &mut refuse);
+                let scheme =
+                    self.api_key.as_ref().and_then(|keys| keys.key_source.header_auth_scheme.as_deref());
+                // Envoy takes this one off, and no other.
+                if scheme.is_some_and(|scheme| scheme != "Bearer") {
+                    refuse(
+                        reasons::POLICY_NOT_ENFORCEABLE,
+                        "gateways take keys as they are, or after the word Bearer: remove headerAuthScheme",
+                    );
+                }
+            }
             PolicyType::BasicAuth => {
                 once(&mut self.basic, spec.basic_auth.as_ref(), &mut refuse);
                 if let Some(basic) = &self.basic

@@ -154,6 +154,79 @@ async fn a_second_look_and_a_restart_cost_the_plane_nothing_and_drift_is_repaire
     mall.ready(&name("api")).await;
 }
 
+/// A template of an Endpoint for everybody.
+fn of_type(name: &str, type_: &str, port: u16, policies: Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"type": type_,
+        "backendRef": {"type": "componentRef", "componentRef": {"port": port}},
+        "networkVisibilities": {"public": open(policies)}}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_type_and_policy_is_taken_by_a_real_api_server_and_foreign_labels_stay() {
+    let mall = Mall::open().await;
+    for (name, key) in [("keys", "partner"), ("ann", "password")] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {key: "hunter2"}, "metadata": {
+            "name": name, "namespace": "acme", "labels": {"openchoreo.dev/secret-kind": "application"}}});
+        mall.shop
+            .stage
+            .create::<k8s_openapi::api::core::v1::Secret>(&serde_json::from_value(secret).unwrap())
+            .await;
+    }
+    let grpc = json!({"name": "login", "type": "oauth2", "policySpec": {"oauth2": {"jwt": {
+        "claims": [{"key": "tenant", "values": ["acme"]}],
+        "authorization": {"apiType": "GRPC", "grpc": {"claimsToHeaders": [{"name": "sub", "header": "x-user"}],
+            "operations": [{"name": "acme.Books", "methods": [{"name": "List", "scopes": ["books:read"]}]}]}}}}}});
+    let all = json!([
+        {"name": "keys", "type": "api-key", "policySpec": {"apiKeyAuth": {
+            "keySource": {"header": "x-api-key"}, "secretRefs": ["keys"]}}},
+        {"name": "users", "type": "basic-auth", "policySpec": {"basicAuth": {
+            "users": [{"username": "ann", "passwordFromSecret": "ann"}], "header": "", "headerAuthScheme": ""}}},
+        {"name": "pages", "type": "cors", "policySpec": {"cors": {"allowOrigins": ["https://shop.example.com"],
+            "allowMethods": ["GET"], "allowHeaders": ["x-a"], "exposeHeaders": ["x-b"], "maxAge": 60, "allowCredentials": true}}},
+    ]);
+    let mut away = of_type("away", "HTTP", 1, json!([]));
+    away["spec"]["backendRef"] =
+        json!({"type": "target", "basePath": "/v1", "target": {"url": "https://api.example.net/public"}});
+    let templates = json!([
+        of_type("grpc", "gRPC", 9090, json!([grpc])),
+        of_type("tcp", "TCP", 5432, json!([])),
+        of_type("udp", "UDP", 5353, json!([])),
+        of_type("graphql", "GraphQL", 8080, all),
+        away,
+    ]);
+    mall.deploy(templates.clone()).await;
+    for (template, route, address) in [
+        ("grpc", "gateway.networking.k8s.io/v1/GRPCRoute", "https://cart.shop.dev.apis.example.com/"),
+        ("tcp", "gateway.networking.k8s.io/v1/TCPRoute", "tcp://dev.apis.example.com:5432"),
+        ("udp", "gateway.networking.k8s.io/v1/UDPRoute", "udp://dev.apis.example.com:5353"),
+        ("graphql", HTTP_ROUTE, "https://dev.apis.example.com/shop/cart"),
+        ("away", HTTP_ROUTE, "https://dev.apis.example.com/shop/cart"),
+    ] {
+        // Away and the GraphQL one differ in their paths.
+        let endpoint = mall.ready(&name(template)).await;
+        assert_eq!(endpoint.status.as_ref().unwrap().address.as_deref(), Some(address), "{template}");
+        assert!(!mall.objects(route, &endpoint).await.is_empty(), "{template}");
+    }
+    let endpoint = mall.ready(&name("graphql")).await;
+    let route = mall.objects(HTTP_ROUTE, &endpoint).await.remove(0);
+    let at = |field: &str| route["metadata"][field].as_str().unwrap().to_owned();
+    let foreign = json!({"metadata": {"labels": {"team": "blue"}, "annotations": {"note": "mine"}}});
+    mall.shop.plane.patch(HTTP_ROUTE, &at("namespace"), &at("name"), foreign).await;
+    let mut changed = templates;
+    changed[3]["spec"]["backendRef"]["basePath"] = json!("/graphql");
+    mall.edit(changed).await;
+    mall.shop
+        .plane
+        .until("the path is new", (HTTP_ROUTE, &at("namespace"), &at("name")), |found| {
+            let found = found?;
+            let path = &found["spec"]["rules"][0]["matches"][0]["path"]["value"];
+            let kept = found["metadata"]["labels"]["team"] == "blue"
+                && found["metadata"]["annotations"]["note"] == "mine";
+            (*path == "/shop/cart/graphql" && kept).then_some(())
+        })
+        .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_goes_on_by_itself_when_what_it_needs_appears() {
     let shop = Shop::empty().await;
