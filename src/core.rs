@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod covers;
 pub mod deployment;
+pub mod election;
 pub mod endpoint;
 pub mod health;
 pub mod hierarchy;

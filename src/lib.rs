@@ -3,12 +3,16 @@
 //! A change takes one road: a watch event enters the [`world`], which wakes the [`controllers`] of the objects
 //! that depend on it; they let [`core`] decide, in pure code, and [`apply`] write. Imports go one way along it:
 //! `kantor_api` ← `core` ← {`apply`, `planes`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it.
+//!
+//! Of several operators one leads ([`election`]); only it has the [`permit`] to write.
 
 pub mod apply;
 pub mod commands;
 pub mod controllers;
 pub mod core;
+pub mod election;
 pub mod metrics;
+pub mod permit;
 pub mod planes;
 pub mod server;
 pub mod world;

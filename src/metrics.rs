@@ -7,6 +7,7 @@ use prometheus_client::{
     metrics::{
         counter::Counter,
         family::Family,
+        gauge::Gauge,
         histogram::{Histogram, exponential_buckets},
         info::Info,
     },
@@ -73,6 +74,7 @@ pub struct Metrics {
     applied: Family<ResultLabels, Counter>,
     deployed: Family<DeployLabels, Counter>,
     deploy_durations: Family<ActionLabels, Histogram>,
+    leader: Gauge,
 }
 
 impl Default for Metrics {
@@ -91,7 +93,17 @@ impl Default for Metrics {
         registry.register("deploy_operations", help, deployed.clone());
         let deploy_durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
         registry.register("deploy_duration_seconds", "Duration of these", deploy_durations.clone());
-        Self { registry: Arc::new(registry), reconciles, durations, applied, deployed, deploy_durations }
+        let leader = Gauge::default();
+        registry.register("leader", "Whether this operator leads, where several may", leader.clone());
+        Self {
+            registry: Arc::new(registry),
+            reconciles,
+            durations,
+            applied,
+            deployed,
+            deploy_durations,
+            leader,
+        }
     }
 }
 
@@ -100,6 +112,11 @@ fn duration_histogram() -> Histogram {
 }
 
 impl Metrics {
+    /// Notes whether this operator leads.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(leads.into());
+    }
+
     /// Counts a reconcile.
     pub fn reconciled(&self, controller: &'static str, outcome: Outcome, took: Duration) {
         self.reconciles.get_or_create(&ReconcileLabels { controller, result: outcome.as_str() }).inc();

@@ -69,10 +69,15 @@ pub struct Stores {
 }
 
 impl World {
-    /// Starts one watch per kind on `tasks`. They end with `stop`.
-    pub fn start(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) -> (Self, Wakes) {
+    /// Starts one watch per kind on `tasks`, whose state is noted in `sync`. They end with `stop`.
+    pub fn start(
+        client: &Client,
+        sync: SyncBoard,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> (Self, Wakes) {
         let (wakers, woken) = wake::channels();
-        let start = Start { client, tasks, stop, sync: SyncBoard::default(), index: Arc::default(), wakers };
+        let start = Start { client, tasks, stop, sync, index: Arc::default(), wakers };
         let claims: Arc<RwLock<Book>> = Arc::default();
         let stores = Stores {
             organizations: start.follow(Kind::Organization),

@@ -10,13 +10,18 @@ use std::{
 /// Modules of the crate and what each may import of it. Data flows down this list; imports only go up it.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("core", &[]),
+    ("permit", &[]),
     ("metrics", &["core"]),
-    ("planes", &["core", "metrics"]),
+    ("planes", &["core", "metrics", "permit"]),
     ("apply", &["core", "metrics", "planes"]),
+    ("election", &["core", "permit", "apply"]),
     ("world", &["core", "metrics"]),
     ("controllers", &["core", "metrics", "apply", "planes", "world"]),
     ("server", &["core", "metrics", "apply", "planes", "world", "controllers"]),
-    ("commands", &["core", "metrics", "apply", "planes", "world", "controllers", "server"]),
+    (
+        "commands",
+        &["core", "permit", "metrics", "apply", "planes", "world", "election", "controllers", "server"],
+    ),
 ];
 
 /// What decisions must not see: they are functions of their arguments.

@@ -1,11 +1,18 @@
 //! `kantor controller`: the operator.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
     runtime::events::{Recorder, Reporter},
 };
@@ -14,18 +21,23 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
     VERSION,
     apply::{Engine, Writer},
     controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook},
-    core::settings::{Reach, Settings},
+    core::{
+        election::Terms,
+        settings::{Reach, Settings},
+    },
+    election::Election,
     metrics::Metrics,
+    permit::{ALWAYS, Permit, gate},
     planes::{AddressPolicy, PlaneOptions, Planes},
     server::{self, Health},
-    world::World,
+    world::{SyncBoard, World},
 };
 
 /// Run the operator against the control plane.
@@ -183,6 +195,65 @@ pub struct ControllerArgs {
         help_heading = "Endpoints"
     )]
     default_visibility: DefaultVisibility,
+    /// Whether to lead alone: of several operators, one writes and the others stand by.
+    #[arg(
+        long,
+        env = "KANTOR_LEADER_ELECT",
+        value_name = "BOOL",
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set,
+        help_heading = "High availability"
+    )]
+    leader_elect: bool,
+    /// Name of the Lease that tells who leads.
+    #[arg(
+        long,
+        env = "KANTOR_LEASE_NAME",
+        value_name = "NAME",
+        default_value = "kantor",
+        help_heading = "High availability"
+    )]
+    lease_name: String,
+    /// Namespace of the Lease; without it, that of the pod, or else "default".
+    #[arg(
+        long,
+        env = "KANTOR_LEASE_NAMESPACE",
+        value_name = "NAMESPACE",
+        help_heading = "High availability"
+    )]
+    lease_namespace: Option<String>,
+    /// How long a Lease has to stay unchanged until another operator takes it, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_LEASE_DURATION",
+        value_name = "SECONDS",
+        default_value_t = 15,
+        value_parser = clap::value_parser!(u64).range(2..=3600),
+        help_heading = "High availability"
+    )]
+    lease_duration: u64,
+    /// How long an operator goes on writing after it last renewed its Lease, in seconds.
+    #[arg(
+        long,
+        env = "KANTOR_LEASE_RENEWAL",
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=3600),
+        help_heading = "High availability"
+    )]
+    lease_renewal: u64,
+    /// How often the Lease is looked at or renewed, in milliseconds.
+    #[arg(
+        long,
+        env = "KANTOR_LEASE_RETRY",
+        value_name = "MILLISECONDS",
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u64).range(50..=600_000),
+        help_heading = "High availability"
+    )]
+    lease_retry: u64,
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(
         long,
@@ -252,8 +323,12 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
-    let client = Client::try_from(config.clone())
-        .context("cannot make a client of the control plane's configuration")?;
+    let terms = args.terms()?;
+    let permit: &'static Permit = if args.leader_elect { &LEADERSHIP } else { &ALWAYS };
+    let client = ClientBuilder::try_from(config.clone())
+        .context("cannot make a client of the control plane's configuration")?
+        .with_layer(&gate(permit))
+        .build();
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
@@ -263,10 +338,19 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());
-    let (world, wakes) = World::start(&client, &background, &served);
-    let metrics = Metrics::default();
-    let health = Health { sync: world.sync.clone(), stop: stop.clone() };
+    let (metrics, sync) = (Metrics::default(), SyncBoard::default());
+    let health = Health { sync: sync.clone(), stop: stop.clone() };
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
+    let mut election = None;
+    if args.leader_elect {
+        // Nothing is read before it leads: what is seen then is what the one before left.
+        let mut candidate = args.candidate(&config, terms)?;
+        if stop.run_until_cancelled(candidate.win()).await.is_some() {
+            metrics.leads(true);
+            election = Some(background.spawn(lead(candidate, served.clone())));
+        }
+    }
+    let (world, wakes) = World::start(&client, sync, &background, &served);
 
     let addresses = AddressPolicy { allow_loopback: args.allow_loopback_planes };
     let options = PlaneOptions {
@@ -276,6 +360,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         qps: args.plane_qps,
         burst: args.plane_burst,
         addresses,
+        permit,
         ..PlaneOptions::default()
     };
     let planes = Planes::new(options, Some(config), &background, &served);
@@ -304,15 +389,63 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         events: Recorder::new(client, reporter),
         metrics,
     });
-    controllers::start(&context, wakes, &work, &stop);
+    if !stop.is_cancelled() {
+        controllers::start(&context, wakes, &work, &stop);
+    }
     work.close();
     work.wait().await;
 
     served.cancel();
+    if let Some(election) = election {
+        // Another one goes on when the last write of this one has ended.
+        election.await.ok();
+    }
     background.close();
     background.wait().await;
     info!("kantor ends");
     Ok(())
+}
+
+/// Leave to write, of an operator that may have to stand by.
+static LEADERSHIP: Permit = Permit::ended();
+
+/// Leads until `end`, and then gives up the Lease. An operator that no longer leads ends at once: whatever it was about to
+/// do is somebody else's by now.
+async fn lead(mut candidate: Election, end: CancellationToken) {
+    if end.run_until_cancelled(candidate.keep()).await.is_some() {
+        error!("lost the lease: another operator may lead by now; ending");
+        std::process::exit(1);
+    }
+    candidate.release().await;
+}
+
+impl ControllerArgs {
+    fn terms(&self) -> anyhow::Result<Terms> {
+        let terms = Terms {
+            lease: Duration::from_secs(self.lease_duration),
+            renewal: Duration::from_secs(self.lease_renewal),
+            retry: Duration::from_millis(self.lease_retry),
+        };
+        match terms.problem() {
+            Some(problem) => bail!("{problem}: change --lease-duration, --lease-renewal or --lease-retry"),
+            None => Ok(terms),
+        }
+    }
+
+    /// This operator as one of several that may lead.
+    fn candidate(&self, config: &Config, terms: Terms) -> anyhow::Result<Election> {
+        // A client of its own: renewals wait for nobody, and are allowed to those who do not lead yet.
+        let client = Client::try_from(config.clone())
+            .context("cannot make a client of the control plane's configuration")?;
+        let in_pod = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
+        let namespace = self.lease_namespace.clone().or(in_pod).unwrap_or_else(|| "default".to_owned());
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kantor".to_owned());
+        // Two operators of one host, or one after the other, are different ones.
+        let unique = RandomState::new().hash_one(std::process::id());
+        let me = format!("{host}_{unique:016x}");
+        let at = (namespace.trim(), self.lease_name.as_str());
+        Ok(Election::new(&client, at, me, terms, &LEADERSHIP))
+    }
 }
 
 fn start_log(args: &ControllerArgs) {

@@ -43,6 +43,7 @@ use self::{
     pool::{Pool, PoolSettings, Transport},
 };
 use super::{Access, AddressPolicy, Auth, RemoteAccess};
+use crate::permit::{Permit, gate};
 
 /// Why an access cannot be used. The text says what to correct and nothing of the access itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,7 @@ pub(super) struct ClientSettings {
     pub(super) qps: u32,
     pub(super) burst: u32,
     pub(super) addresses: AddressPolicy,
+    pub(super) permit: &'static Permit,
 }
 
 /// Clients of one cluster. Dropping it cuts all of their connections.
@@ -132,6 +134,7 @@ impl Connection {
         let calls = ServiceBuilder::new()
             .layer(ConcurrencyLimitLayer::new(settings.concurrency.max(1)))
             .layer(RateLimitLayer::new(settings.qps, settings.burst))
+            .layer(gate(settings.permit))
             .service(transport(&pools[0], Some(&doubt), ANSWER_LIMIT)?);
         Ok(Self {
             calls: Client::new(calls, "default"),

@@ -19,6 +19,7 @@ use super::{
     Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange, client::ClientSettings,
     connector::Connector, subscribers::Subscribers,
 };
+use crate::permit::{ALWAYS, Permit};
 
 /// Settings of all planes.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,8 @@ pub struct PlaneOptions {
     pub burst: u32,
     /// Addresses that planes may have.
     pub addresses: AddressPolicy,
+    /// Leave to write to planes.
+    pub permit: &'static Permit,
 }
 
 impl Default for PlaneOptions {
@@ -55,6 +58,7 @@ impl Default for PlaneOptions {
             qps: 100,
             burst: 200,
             addresses: AddressPolicy::default(),
+            permit: &ALWAYS,
         }
     }
 }
@@ -66,6 +70,7 @@ impl PlaneOptions {
             concurrency: self.concurrency,
             qps: self.qps,
             burst: self.burst,
+            permit: self.permit,
             addresses: self.addresses,
         }
     }

@@ -10,6 +10,7 @@
 mod acme;
 mod data_plane;
 mod deployment;
+mod electing;
 mod endpoint;
 mod gateway;
 mod hierarchy;

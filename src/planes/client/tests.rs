@@ -41,6 +41,7 @@ fn open(access: &Access) -> Result<Connection, AccessError> {
         qps: 1,
         burst: 1,
         addresses: AddressPolicy { allow_loopback: false },
+        permit: &crate::permit::ALWAYS,
     };
     Connection::open(access, None, &settings, &TaskTracker::new(), &CancellationToken::new())
 }

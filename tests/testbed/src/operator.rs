@@ -50,6 +50,8 @@ impl Operator {
         fs::write(&file, kubeconfig.to_yaml()).context("write the operator's kubeconfig")?;
         let log = folder.path().join("operator.log");
         let mut command = Command::new(program);
+        // Whoever comes after one that was killed would have to wait for the end of its lease. An argument goes before it.
+        command.env("KANTOR_LEADER_ELECT", "false");
         command
             .args(["controller", "--listen", "127.0.0.1:0", "--log-format", "json", "--kubeconfig"])
             .arg(file);
