@@ -28,7 +28,7 @@ use super::{
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
-        changes::{Outcome, Owner, Wanted, object_key, said},
+        changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
         endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
         hostnames::{
             claims::{Contender, Decision, conflict_message},
@@ -308,7 +308,7 @@ impl EndpointTurn<'_> {
     }
 
     /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.
-    async fn remove_others(&self, keep: &HashSet<crate::core::changes::ObjectKey>) -> Vec<String> {
+    async fn remove_others(&self, keep: &HashSet<ObjectKey>) -> Vec<String> {
         let owner = self.owner(None);
         match owned::owned(self.plane(), KINDS, &owner.uid).await {
             Ok(mut stale) => {

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
     Endpoint, HostnameClaim,
     conditions::{self, Statement, Status, reasons, types},
+    hostname_claim::Waiter,
 };
 use kube::{
     Api, Resource, ResourceExt,
@@ -17,11 +18,11 @@ use serde_json::json;
 use super::{KINDS, owned};
 use crate::{
     apply::WriteError,
-    controllers::Context,
+    controllers::{Context, data_plane::key_of},
     core::{
         hierarchy::Kind,
         hostnames::{
-            claims::{Contender, Decision, decide},
+            claims::{Contender, Decision, also_served_by, decide},
             key::ClaimKey,
             release::{Deletion, Release, orphaned},
             steps::{Facts, Step, confirmed, next},
@@ -164,7 +165,7 @@ pub(in crate::controllers) async fn reconcile_claim(
     if claim.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let named: BTreeSet<String> = crate::core::hostnames::claims::also_served_by(&claim)
+    let named: BTreeSet<String> = also_served_by(&claim)
         .map(ToOwned::to_owned)
         .chain([claim.spec.holder.uid.clone()])
         .collect();
@@ -208,7 +209,7 @@ async fn gone(uids: &[&String], context: &Context) -> Result<Result<BTreeSet<Str
         uids.iter().filter(|uid| !live.contains(**uid)).map(|uid| (*uid).clone()).collect();
     for data_plane in context.world.stores.data_planes.state() {
         let name = data_plane.name_any();
-        let key = crate::controllers::data_plane::key_of(&data_plane);
+        let key = key_of(&data_plane);
         let Ok(plane) = context.planes.get(&key) else {
             return Ok(Err(format!(
                 "its holder has gone without a clean-up, and data plane {name} cannot be asked whether it still has a route of it"
@@ -251,7 +252,7 @@ async fn say(claim: &HostnameClaim, trouble: Option<String>, context: &Context) 
     after.observed_generation = claim.meta().generation;
     after.waiting = waiting
         .into_iter()
-        .map(|(_, waiter)| kantor_api::hostname_claim::Waiter {
+        .map(|(_, waiter)| Waiter {
             namespace: waiter.namespace,
             name: waiter.name,
             uid: waiter.uid,
