@@ -18,7 +18,7 @@ mod retry;
 mod run;
 mod secrets;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::{book::PlaneBook, release::Interest, remote::GatewayBook, secrets::SecretBook};
 use crate::{
     apply::{Engine, Writer},
-    core::settings::Settings,
+    core::{hierarchy::Kind, scope::Scope, settings::Settings},
     metrics::Metrics,
     planes::{AddressPolicy, Planes},
     world::{Wakes, World},
@@ -54,6 +54,10 @@ pub struct Context {
     pub secrets: SecretBook,
     /// What was last seen of the planes' gateways.
     pub gateways: GatewayBook,
+    /// What is looked after.
+    pub scope: Scope,
+    /// How often objects are looked at again though nothing was heard of them.
+    pub resync: Duration,
     /// What is the same for all Deployments and Endpoints.
     pub settings: Settings,
     /// Tells users what happened.
@@ -62,10 +66,15 @@ pub struct Context {
     pub metrics: Metrics,
 }
 
-/// Starts all controllers on `tasks`. They end, after the reconciles in flight, with `stop`.
+/// Starts the controllers of the context's scope on `tasks`. They end, after the reconciles in flight, with `stop`.
 pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &CancellationToken) {
     macro_rules! start {
-        ($name:literal, $kinds:ident, $reconcile:path) => {
+        ($kind:ident, $kinds:ident, $reconcile:path) => {
+            if let Some(controller) = context.scope.controller(Kind::$kind) {
+                start!(@ controller.name(), $kinds, $reconcile);
+            }
+        };
+        (@ $name:expr, $kinds:ident, $reconcile:path) => {
             tasks.spawn(run::run(
                 $name,
                 context.world.stores.$kinds.clone(),
@@ -73,20 +82,25 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
                 context.clone(),
                 stop.clone(),
                 $reconcile,
-            ));
+            ))
         };
     }
     tasks.spawn(remote::run(context.clone(), stop.clone()));
-    start!("organization", organizations, organization::reconcile);
-    start!("data-plane", data_planes, data_plane::reconcile);
-    start!("environment", environments, environment::reconcile);
-    start!("project", projects, member::reconcile);
-    start!("deployment-pipeline", deployment_pipelines, member::reconcile);
-    start!("component", components, member::reconcile);
-    start!("deployment-track", deployment_tracks, member::reconcile);
-    start!("deployable-artifact", deployable_artifacts, member::reconcile);
-    start!("deployment", deployments, deployment::reconcile);
-    start!("endpoint", endpoints, endpoint::reconcile);
-    start!("hostname-claim", hostname_claims, endpoint::reconcile_claim);
-    start!("release", releases, release::reconcile);
+    start!(Organization, organizations, organization::reconcile);
+    if context.scope.controller(Kind::DataPlane).is_some() {
+        start!(DataPlane, data_planes, data_plane::reconcile);
+    } else {
+        // Others need the connections all the same.
+        start!(@ "data-plane", data_planes, data_plane::connect);
+    }
+    start!(Environment, environments, environment::reconcile);
+    start!(Project, projects, member::reconcile);
+    start!(DeploymentPipeline, deployment_pipelines, member::reconcile);
+    start!(Component, components, member::reconcile);
+    start!(DeploymentTrack, deployment_tracks, member::reconcile);
+    start!(DeployableArtifact, deployable_artifacts, member::reconcile);
+    start!(Deployment, deployments, deployment::reconcile);
+    start!(Endpoint, endpoints, endpoint::reconcile);
+    start!(HostnameClaim, hostname_claims, endpoint::reconcile_claim);
+    start!(Release, releases, release::reconcile);
 }

@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod covers;
 pub mod deployment;
+pub mod duration;
 pub mod election;
 pub mod endpoint;
 pub mod health;
@@ -12,5 +13,7 @@ pub mod lifecycle;
 pub mod namespaces;
 pub mod organization;
 pub mod release;
+pub mod schema;
+pub mod scope;
 pub mod settings;
 pub mod tenancy;

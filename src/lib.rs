@@ -11,6 +11,7 @@ pub mod commands;
 pub mod controllers;
 pub mod core;
 pub mod election;
+pub mod limits;
 pub mod metrics;
 pub mod permit;
 pub mod planes;

@@ -2,8 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use kantor::commands::{controller, crds};
+use clap::{CommandFactory, Parser, Subcommand};
+use kantor::commands::{
+    completion, config, controller, crds,
+    sources::{self, Parsed},
+    version,
+};
 
 /// Multi-cluster platform operator: keeps applications on registered Kubernetes clusters as declared.
 #[derive(Parser)]
@@ -16,16 +20,15 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Controller(Box<controller::ControllerArgs>),
+    Config(config::ConfigArgs),
     Crds(crds::CrdsArgs),
+    Version(version::VersionArgs),
+    Completion(completion::CompletionArgs),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Controller(args) => controller::run(*args).await,
-        Command::Crds(args) => crds::run(&args),
-    };
-    match done {
+    match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "the last word of a command that failed")]
@@ -34,5 +37,17 @@ async fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn run() -> anyhow::Result<()> {
+    let Parsed { cli, settings } =
+        sources::parse::<Cli>(std::env::args_os())?.unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Command::Controller(args) => controller::run(*args).await,
+        Command::Config(args) => config::run(&args, &settings),
+        Command::Crds(args) => crds::run(&args),
+        Command::Version(args) => version::run(&args).await,
+        Command::Completion(args) => completion::run(&args, sources::with_environment(Cli::command())),
     }
 }

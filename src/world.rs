@@ -2,6 +2,7 @@
 
 mod follow;
 mod index;
+mod schema;
 mod sync;
 mod wake;
 
@@ -16,20 +17,26 @@ use kantor_api::{
     DeploymentTrack, Endpoint, Environment, HostnameClaim, Organization, Project, Release,
 };
 use kube::{
-    Api, Client,
-    core::PartialObjectMeta,
+    Api, Client, Resource,
+    core::{NamespaceResourceScope, PartialObjectMeta},
     runtime::reflector::{ObjectRef, Store},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{follow::Followed, index::Index, wake::Wakers};
+use self::{
+    follow::{Followed, Place, Selection},
+    index::Index,
+    wake::Wakers,
+};
 pub use self::{
+    schema::await_definitions,
     sync::{KindState, SyncBoard},
     wake::Wakes,
 };
 use crate::core::{
     hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
     hostnames::book::Book,
+    scope::Scope,
 };
 
 /// The control plane's objects. Cheap to clone.
@@ -69,18 +76,19 @@ pub struct Stores {
 }
 
 impl World {
-    /// Starts one watch per kind on `tasks`, whose state is noted in `sync`. They end with `stop`.
+    /// Starts one watch per kind of `scope` on `tasks`, whose state is noted in `sync`. They end with `stop`.
     pub fn start(
         client: &Client,
+        scope: &Scope,
         sync: SyncBoard,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> (Self, Wakes) {
         let (wakers, woken) = wake::channels();
-        let start = Start { client, tasks, stop, sync, index: Arc::default(), wakers };
+        let start = Start { client, scope, tasks, stop, sync, index: Arc::default(), wakers };
         let claims: Arc<RwLock<Book>> = Arc::default();
         let stores = Stores {
-            organizations: start.follow(Kind::Organization),
+            organizations: start.follow_all(Kind::Organization),
             data_planes: start.follow(Kind::DataPlane),
             environments: start.follow(Kind::Environment),
             deployment_pipelines: start.follow(Kind::DeploymentPipeline),
@@ -94,9 +102,11 @@ impl World {
             endpoints: start.follow(Kind::Endpoint),
             hostname_claims: start.follow_claims(claims.clone()),
             releases: start.follow(Kind::Release),
-            namespaces: start.follow(Kind::Namespace),
+            namespaces: start.follow_all(Kind::Namespace),
             secrets: start.follow(Kind::Secret),
         };
+        // Whoever waits for the board finds the watches on it from now on.
+        start.sync.forget(sync::STARTING);
         (Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers }, woken)
     }
 
@@ -200,6 +210,7 @@ impl World {
 /// What the watches of all kinds are started with.
 struct Start<'a> {
     client: &'a Client,
+    scope: &'a Scope,
     tasks: &'a TaskTracker,
     stop: &'a CancellationToken,
     sync: SyncBoard,
@@ -208,25 +219,47 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn follow<K: Followed + Described>(&self, kind: Kind) -> Store<K> {
-        self.follow_and(kind, |_, _| {})
+    /// Follows a kind whose objects are in namespaces.
+    fn follow<K>(&self, kind: Kind) -> Store<K>
+    where
+        K: Followed + Described + Resource<Scope = NamespaceResourceScope>,
+    {
+        let client = || self.client.clone();
+        let places = self.scope.places().into_iter().map(|namespace| Place {
+            api: namespace.map_or_else(|| Api::all(client()), |name| Api::namespaced(client(), name)),
+            namespace: namespace.map(ToOwned::to_owned),
+        });
+        self.follow_and(kind, places.collect(), None, |_, _| {})
+    }
+
+    /// Follows a kind whose objects are in no namespace, or are namespaces.
+    fn follow_all<K: Followed + Described>(&self, kind: Kind) -> Store<K> {
+        let names = Some(self.scope.namespaces.clone()).filter(|names| !names.is_empty());
+        self.follow_and(kind, self.everywhere(), names, |_, _| {})
     }
 
     /// Claims are looked up by host and by holder, too.
     fn follow_claims(&self, book: Arc<RwLock<Book>>) -> Store<HostnameClaim> {
-        self.follow_and(Kind::HostnameClaim, move |key, claim: Option<&HostnameClaim>| {
+        let also = move |key: &ObjectRef<HostnameClaim>, claim: Option<&HostnameClaim>| {
             let mut book = book.write().unwrap_or_else(PoisonError::into_inner);
             match claim {
                 Some(claim) => book.set(Arc::new(claim.clone())),
                 None => book.remove(&key.name),
             }
-        })
+        };
+        self.follow_and(Kind::HostnameClaim, self.everywhere(), None, also)
     }
 
-    /// Follows a kind; `also` is told of each change before anybody is woken by it.
+    fn everywhere<K: Followed>(&self) -> Vec<Place<K>> {
+        vec![Place { namespace: None, api: Api::all(self.client.clone()) }]
+    }
+
+    /// Follows a kind, if anybody reads it; `also` is told of each change before anybody is woken by it.
     fn follow_and<K: Followed + Described>(
         &self,
         kind: Kind,
+        mut places: Vec<Place<K>>,
+        names: Option<BTreeSet<String>>,
         also: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
     ) -> Store<K> {
         let (index, wakers) = (self.index.clone(), self.wakers.clone());
@@ -243,6 +276,10 @@ impl Start<'_> {
             };
             wakers.wake(&woken);
         };
-        follow::start(Api::all(self.client.clone()), &self.sync, self.tasks, self.stop, changed)
+        if !self.scope.follows(kind) {
+            places.clear();
+        }
+        let selection = Selection { labels: self.scope.selector(kind), names };
+        follow::start(places, &selection, &self.sync, self.tasks, self.stop, changed)
     }
 }

@@ -11,8 +11,9 @@ use std::{
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("permit", &[]),
+    ("limits", &[]),
     ("metrics", &["core"]),
-    ("planes", &["core", "metrics", "permit"]),
+    ("planes", &["core", "metrics", "permit", "limits"]),
     ("apply", &["core", "metrics", "planes"]),
     ("election", &["core", "permit", "apply"]),
     ("world", &["core", "metrics"]),
@@ -20,7 +21,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("server", &["core", "metrics", "apply", "planes", "world", "controllers"]),
     (
         "commands",
-        &["core", "permit", "metrics", "apply", "planes", "world", "election", "controllers", "server"],
+        &[
+            "core",
+            "permit",
+            "limits",
+            "metrics",
+            "apply",
+            "planes",
+            "world",
+            "election",
+            "controllers",
+            "server",
+        ],
     ),
 ];
 

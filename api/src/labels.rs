@@ -42,6 +42,9 @@ vocabulary! {
     /// UID of the Deployment or Endpoint that an object on a data plane was made for. Objects are only ever
     /// changed or deleted for the owner that is named here.
     OWNER_UID = "openchoreo.dev/owner-uid";
+    /// Instance of the operator that looks after the object (`--instance-id`). Objects without it belong to the operator
+    /// without an instance.
+    INSTANCE_ID = "openchoreo.dev/instance-id";
     /// `application` on a Secret of the control plane allows Deployments to copy keys of it to a data plane.
     SECRET_KIND = "openchoreo.dev/secret-kind";
 }

@@ -1,15 +1,11 @@
 //! `kantor controller`: the operator.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    net::SocketAddr,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+mod args;
 
-use anyhow::{Context as _, bail};
-use clap::{Args, ValueEnum};
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args as _;
 use kube::{
     Client, Config,
     client::ClientBuilder,
@@ -21,317 +17,44 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::limit::ConcurrencyLimitLayer;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
+pub use self::args::{ControllerArgs, LogFormat};
+use super::sources;
 use crate::{
     VERSION,
     apply::{Engine, Writer},
     controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook},
-    core::{
-        election::Terms,
-        settings::{Reach, Settings},
-    },
+    core::scope::Scope,
     election::Election,
+    limits::RateLimitLayer,
     metrics::Metrics,
     permit::{ALWAYS, Permit, gate},
-    planes::{AddressPolicy, PlaneOptions, Planes},
+    planes::Planes,
     server::{self, Health},
-    world::{SyncBoard, World},
+    world::{SyncBoard, World, await_definitions},
 };
 
-/// Run the operator against the control plane.
-#[derive(Args, Debug)]
-pub struct ControllerArgs {
-    /// Kubeconfig of the control plane. Without one: $KUBECONFIG or ~/.kube/config, else the ServiceAccount of
-    /// the pod.
-    #[arg(long, env = "KANTOR_KUBECONFIG", value_name = "FILE", help_heading = "Control plane")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; its current one if not set.
-    #[arg(
-        long,
-        env = "KANTOR_CONTEXT",
-        value_name = "NAME",
-        help_heading = "Control plane",
-        requires = "kubeconfig"
-    )]
-    context: Option<String>,
-    /// Longest time that one write to the control plane may take, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_WRITE_TIMEOUT",
-        value_name = "SECONDS",
-        default_value_t = 30,
-        value_parser = clap::value_parser!(u64).range(1..=600),
-        help_heading = "Control plane"
-    )]
-    write_timeout: u64,
-    /// Allow data planes whose API server is on this machine (127.0.0.0/8, ::1).
-    #[arg(long, env = "KANTOR_ALLOW_LOOPBACK_PLANES", help_heading = "Data planes")]
-    allow_loopback_planes: bool,
-    /// How often a connected data plane is asked whether it is still there, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_PLANE_PROBE_INTERVAL",
-        value_name = "SECONDS",
-        default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=600),
-        help_heading = "Data planes"
-    )]
-    plane_probe_interval: u64,
-    /// Longest time that one call to a data plane may take, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_PLANE_TIMEOUT",
-        value_name = "SECONDS",
-        default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=600),
-        help_heading = "Data planes"
-    )]
-    plane_timeout: u64,
-    /// Calls under way at a time, per data plane.
-    #[arg(
-        long,
-        env = "KANTOR_PLANE_CONCURRENCY",
-        value_name = "N",
-        default_value_t = 32,
-        value_parser = clap::value_parser!(u32).range(1..=1024),
-        help_heading = "Data planes"
-    )]
-    plane_concurrency: u32,
-    /// Calls per second, per data plane.
-    #[arg(
-        long,
-        env = "KANTOR_PLANE_QPS",
-        value_name = "N",
-        default_value_t = 100,
-        value_parser = clap::value_parser!(u32).range(1..=10_000),
-        help_heading = "Data planes"
-    )]
-    plane_qps: u32,
-    /// Calls that may exceed the rate for a moment, per data plane.
-    #[arg(
-        long,
-        env = "KANTOR_PLANE_BURST",
-        value_name = "N",
-        default_value_t = 200,
-        value_parser = clap::value_parser!(u32).range(1..=10_000),
-        help_heading = "Data planes"
-    )]
-    plane_burst: u32,
-    /// Address of the vault as seen from data planes, for those that do not say.
-    #[arg(
-        long,
-        env = "KANTOR_VAULT_ADDRESS",
-        value_name = "URL",
-        default_value = "http://hashicorp-vault:8200",
-        help_heading = "Workloads"
-    )]
-    vault_address: String,
-    /// Role with which secrets are read from the vault, for data planes that do not say.
-    #[arg(
-        long,
-        env = "KANTOR_VAULT_ROLE",
-        value_name = "NAME",
-        default_value = "openchoreo-secret-reader-role",
-        help_heading = "Workloads"
-    )]
-    vault_role: String,
-    /// How long a task may run, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_TASK_DEADLINE",
-        value_name = "SECONDS",
-        default_value_t = 300,
-        value_parser = clap::value_parser!(i64).range(1..),
-        help_heading = "Workloads"
-    )]
-    task_deadline: i64,
-    /// How often a task that failed is tried again.
-    #[arg(
-        long,
-        env = "KANTOR_TASK_RETRIES",
-        value_name = "N",
-        default_value_t = 4,
-        value_parser = clap::value_parser!(i32).range(0..),
-        help_heading = "Workloads"
-    )]
-    task_retries: i32,
-    /// How long a finished run of a scheduled task is kept, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_TASK_KEPT",
-        value_name = "SECONDS",
-        default_value_t = 360,
-        value_parser = clap::value_parser!(i32).range(0..),
-        help_heading = "Workloads"
-    )]
-    task_kept: i32,
-    /// Namespace of the Gateways, for data planes that do not say.
-    #[arg(
-        long,
-        env = "KANTOR_GATEWAY_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "openchoreo-data-plane",
-        help_heading = "Endpoints"
-    )]
-    gateway_namespace: String,
-    /// Domain of web applications, for data planes that do not say.
-    #[arg(
-        long,
-        env = "KANTOR_WEB_APPLICATION_DOMAIN",
-        value_name = "DOMAIN",
-        default_value = "choreoapps.localhost",
-        help_heading = "Endpoints"
-    )]
-    web_application_domain: String,
-    /// Who reaches Endpoints that have no networkVisibilities.
-    #[arg(
-        long,
-        env = "KANTOR_DEFAULT_VISIBILITY",
-        value_name = "WHO",
-        value_enum,
-        default_value_t = DefaultVisibility::Organization,
-        help_heading = "Endpoints"
-    )]
-    default_visibility: DefaultVisibility,
-    /// Whether to lead alone: of several operators, one writes and the others stand by.
-    #[arg(
-        long,
-        env = "KANTOR_LEADER_ELECT",
-        value_name = "BOOL",
-        default_value_t = true,
-        num_args = 0..=1,
-        default_missing_value = "true",
-        action = clap::ArgAction::Set,
-        help_heading = "High availability"
-    )]
-    leader_elect: bool,
-    /// Name of the Lease that tells who leads.
-    #[arg(
-        long,
-        env = "KANTOR_LEASE_NAME",
-        value_name = "NAME",
-        default_value = "kantor",
-        help_heading = "High availability"
-    )]
-    lease_name: String,
-    /// Namespace of the Lease; without it, that of the pod, or else "default".
-    #[arg(
-        long,
-        env = "KANTOR_LEASE_NAMESPACE",
-        value_name = "NAMESPACE",
-        help_heading = "High availability"
-    )]
-    lease_namespace: Option<String>,
-    /// How long a Lease has to stay unchanged until another operator takes it, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_LEASE_DURATION",
-        value_name = "SECONDS",
-        default_value_t = 15,
-        value_parser = clap::value_parser!(u64).range(2..=3600),
-        help_heading = "High availability"
-    )]
-    lease_duration: u64,
-    /// How long an operator goes on writing after it last renewed its Lease, in seconds.
-    #[arg(
-        long,
-        env = "KANTOR_LEASE_RENEWAL",
-        value_name = "SECONDS",
-        default_value_t = 10,
-        value_parser = clap::value_parser!(u64).range(1..=3600),
-        help_heading = "High availability"
-    )]
-    lease_renewal: u64,
-    /// How often the Lease is looked at or renewed, in milliseconds.
-    #[arg(
-        long,
-        env = "KANTOR_LEASE_RETRY",
-        value_name = "MILLISECONDS",
-        default_value_t = 2000,
-        value_parser = clap::value_parser!(u64).range(50..=600_000),
-        help_heading = "High availability"
-    )]
-    lease_retry: u64,
-    /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
-    #[arg(
-        long,
-        env = "KANTOR_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "0.0.0.0:8081",
-        help_heading = "Observability"
-    )]
-    listen: SocketAddr,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
-    // kube logs bodies of errors that are not JSON: what a data plane's server says is not ours to repeat.
-    #[arg(
-        long,
-        env = "KANTOR_LOG",
-        value_name = "FILTER",
-        default_value = "info,kube_client=error",
-        value_parser = parse_filter,
-        help_heading = "Observability"
-    )]
-    log: String,
-    /// How it is logged.
-    #[arg(
-        long,
-        env = "KANTOR_LOG_FORMAT",
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t = LogFormat::Text,
-        help_heading = "Observability"
-    )]
-    log_format: LogFormat,
-}
-
-/// Forms of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Who reaches an Endpoint that does not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DefaultVisibility {
-    /// The organization, through the internal gateway.
-    Organization,
-    /// Everybody, through the external gateway.
-    Public,
-}
-
-impl From<DefaultVisibility> for Reach {
-    fn from(visibility: DefaultVisibility) -> Self {
-        match visibility {
-            DefaultVisibility::Organization => Self::Organization,
-            DefaultVisibility::Public => Self::Public,
-        }
-    }
-}
-
-fn parse_filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+/// The command with its flags and their environment variables.
+pub fn command() -> clap::Command {
+    sources::with_environment(ControllerArgs::augment_args(clap::Command::new("controller")))
 }
 
 /// Runs the operator until it is asked to end.
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
+    args.check()?;
     start_log(&args);
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
-    let terms = args.terms()?;
-    let permit: &'static Permit = if args.leader_elect { &LEADERSHIP } else { &ALWAYS };
-    let client = ClientBuilder::try_from(config.clone())
-        .context("cannot make a client of the control plane's configuration")?
-        .with_layer(&gate(permit))
-        .build();
-    let listener = TcpListener::bind(args.listen)
+    let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
+    let client = client(&args, &config, permit)?;
+    let listen = args.observability.listen;
+    let listener = TcpListener::bind(listen)
         .await
-        .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
+        .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
     info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
 
     let stop = stop_on_signal()?;
@@ -342,58 +65,24 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let health = Health { sync: sync.clone(), stop: stop.clone() };
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
     let mut election = None;
-    if args.leader_elect {
+    if args.availability.leader_elect {
         // Nothing is read before it leads: what is seen then is what the one before left.
-        let mut candidate = args.candidate(&config, terms)?;
+        let mut candidate = args.candidate(&config, &LEADERSHIP)?;
         if stop.run_until_cancelled(candidate.win()).await.is_some() {
             metrics.leads(true);
             election = Some(background.spawn(lead(candidate, served.clone())));
         }
     }
-    let (world, wakes) = World::start(&client, sync, &background, &served);
-
-    let addresses = AddressPolicy { allow_loopback: args.allow_loopback_planes };
-    let options = PlaneOptions {
-        probe_interval: Duration::from_secs(args.plane_probe_interval),
-        deadline: Duration::from_secs(args.plane_timeout),
-        concurrency: usize::try_from(args.plane_concurrency)?,
-        qps: args.plane_qps,
-        burst: args.plane_burst,
-        addresses,
-        permit,
-        ..PlaneOptions::default()
-    };
-    let planes = Planes::new(options, Some(config), &background, &served);
-    let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
-    let context = Arc::new(Context {
-        world,
-        client: client.clone(),
-        planes,
-        addresses,
-        book: PlaneBook::default(),
-        engine: Engine::default(),
-        releases: Interest::default(),
-        secrets: SecretBook::default(),
-        gateways: GatewayBook::default(),
-        settings: Settings {
-            vault_address: args.vault_address,
-            vault_role: args.vault_role,
-            task_deadline: args.task_deadline,
-            task_retries: args.task_retries,
-            task_kept: args.task_kept,
-            gateway_namespace: args.gateway_namespace,
-            web_application_domain: args.web_application_domain,
-            default_visibility: args.default_visibility.into(),
-        },
-        writer: Writer::new(client.clone(), Duration::from_secs(args.write_timeout)),
-        events: Recorder::new(client, reporter),
-        metrics,
-    });
+    let scope = args.scope();
+    stop.run_until_cancelled(await_definitions(&client, &scope, &sync)).await;
     if !stop.is_cancelled() {
+        let (world, wakes) = World::start(&client, &scope, sync, &background, &served);
+        let planes = Planes::new(args.plane_options(permit)?, Some(config), &background, &served);
+        let context = context(&args, &client, world, planes, scope, metrics)?;
         controllers::start(&context, wakes, &work, &stop);
+        work.close();
+        finish(&work, &stop, args.control_plane.shutdown_timeout).await;
     }
-    work.close();
-    work.wait().await;
 
     served.cancel();
     if let Some(election) = election {
@@ -404,6 +93,58 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     background.wait().await;
     info!("kantor ends");
     Ok(())
+}
+
+/// What the controllers share.
+fn context(
+    args: &ControllerArgs,
+    client: &Client,
+    world: World,
+    planes: Planes,
+    scope: Scope,
+    metrics: Metrics,
+) -> anyhow::Result<Arc<Context>> {
+    let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
+    Ok(Arc::new(Context {
+        world,
+        client: client.clone(),
+        planes,
+        addresses: args.addresses(),
+        book: PlaneBook::default(),
+        engine: Engine::default(),
+        releases: Interest::default(),
+        secrets: SecretBook::default(),
+        gateways: GatewayBook::default(),
+        scope,
+        resync: args.control_plane.resync_interval,
+        settings: args.settings()?,
+        writer: Writer::new(client.clone(), args.control_plane.write_timeout),
+        events: Recorder::new(client.clone(), reporter),
+        metrics,
+    }))
+}
+
+/// A client of the control plane that keeps to the limits, and writes while it may.
+fn client(args: &ControllerArgs, config: &Config, permit: &'static Permit) -> anyhow::Result<Client> {
+    let limits = &args.control_plane;
+    let client = ClientBuilder::try_from(config.clone())
+        .context("cannot make a client of the control plane's configuration")?
+        .with_layer(&gate(permit))
+        .with_layer(&RateLimitLayer::new(limits.control_plane_qps, limits.control_plane_burst))
+        .with_layer(&ConcurrencyLimitLayer::new(usize::try_from(limits.control_plane_concurrency)?));
+    Ok(client.build())
+}
+
+/// Waits for the end of the work, and not for longer than `patience` after it was asked to end.
+async fn finish(work: &TaskTracker, stop: &CancellationToken, patience: Duration) {
+    let expired = async {
+        stop.cancelled().await;
+        tokio::time::sleep(patience).await;
+    };
+    tokio::select! {
+        () = work.wait() => {}
+        () = expired => warn!("some work has not ended in time and is given up; the next operator goes on with it"),
+    }
 }
 
 /// Leave to write, of an operator that may have to stand by.
@@ -419,50 +160,24 @@ async fn lead(mut candidate: Election, end: CancellationToken) {
     candidate.release().await;
 }
 
-impl ControllerArgs {
-    fn terms(&self) -> anyhow::Result<Terms> {
-        let terms = Terms {
-            lease: Duration::from_secs(self.lease_duration),
-            renewal: Duration::from_secs(self.lease_renewal),
-            retry: Duration::from_millis(self.lease_retry),
-        };
-        match terms.problem() {
-            Some(problem) => bail!("{problem}: change --lease-duration, --lease-renewal or --lease-retry"),
-            None => Ok(terms),
-        }
-    }
-
-    /// This operator as one of several that may lead.
-    fn candidate(&self, config: &Config, terms: Terms) -> anyhow::Result<Election> {
-        // A client of its own: renewals wait for nobody, and are allowed to those who do not lead yet.
-        let client = Client::try_from(config.clone())
-            .context("cannot make a client of the control plane's configuration")?;
-        let in_pod = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
-        let namespace = self.lease_namespace.clone().or(in_pod).unwrap_or_else(|| "default".to_owned());
-        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "kantor".to_owned());
-        // Two operators of one host, or one after the other, are different ones.
-        let unique = RandomState::new().hash_one(std::process::id());
-        let me = format!("{host}_{unique:016x}");
-        let at = (namespace.trim(), self.lease_name.as_str());
-        Ok(Election::new(&client, at, me, terms, &LEADERSHIP))
-    }
-}
-
 fn start_log(args: &ControllerArgs) {
-    let filter = EnvFilter::new(&args.log);
+    let filter = EnvFilter::new(&args.observability.log);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
+    match args.observability.log_format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
 }
 
 async fn control_plane_config(args: &ControllerArgs) -> anyhow::Result<Config> {
-    let mut config = match &args.kubeconfig {
+    let mut config = match &args.control_plane.kubeconfig {
         Some(path) => {
             let kubeconfig = Kubeconfig::read_from(path)
                 .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-            let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+            let options = KubeConfigOptions {
+                context: args.control_plane.context.clone(),
+                ..KubeConfigOptions::default()
+            };
             Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
                 .with_context(|| format!("cannot use the kubeconfig {}", path.display()))?

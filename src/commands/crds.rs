@@ -1,6 +1,6 @@
 //! `kantor crds`: the custom resource definitions.
 
-use std::{fmt::Write as _, io::Write as _, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -22,7 +22,7 @@ pub fn run(args: &CrdsArgs) -> anyhow::Result<()> {
         for (_, yaml) in files()? {
             write!(text, "---\n{yaml}")?;
         }
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output");
+        return super::print(&text);
     };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
     for (name, yaml) in files()? {

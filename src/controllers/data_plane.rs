@@ -32,11 +32,17 @@ use crate::{
 };
 
 pub(super) async fn reconcile(plane: Arc<DataPlane>, context: Arc<Context>) -> Result<Action, WriteError> {
+    connect(plane.clone(), context.clone()).await?;
+    member::reconcile(plane, context).await
+}
+
+/// Keeps the connection to a plane that somebody looks after.
+pub(super) async fn connect(plane: Arc<DataPlane>, context: Arc<Context>) -> Result<Action, WriteError> {
     // Also while it is being deleted: what is left on it can only be removed through it.
     if !lifecycle::is_paused(&*plane) && !plane.finalizers().is_empty() {
         refresh(&plane, &context).await?;
     }
-    member::reconcile(plane, context).await
+    Ok(Action::await_change())
 }
 
 /// The plane's key.

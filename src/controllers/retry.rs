@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hash, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,11 +18,12 @@ pub struct Retries<Key> {
     failures: Mutex<HashMap<Key, u32>>,
     /// Differs from process to process, so that the objects of several do not move in step.
     jitter: RandomState,
+    turns: AtomicU64,
 }
 
 impl<Key: Eq + Hash> Default for Retries<Key> {
     fn default() -> Self {
-        Self { failures: Mutex::default(), jitter: RandomState::new() }
+        Self { failures: Mutex::default(), jitter: RandomState::new(), turns: AtomicU64::new(0) }
     }
 }
 
@@ -31,6 +35,12 @@ impl<Key: Eq + Hash> Retries<Key> {
         let count = failures.entry(key).or_default();
         *count += 1;
         delay(*count, (hash.wrapping_add(u64::from(*count).wrapping_mul(0x9E37_79B9_7F4A_7C15))) >> 32)
+    }
+
+    /// A time about as long as `interval`, so that objects that were looked at together are not the next time.
+    pub fn spread(&self, interval: Duration) -> Duration {
+        let random = self.jitter.hash_one(self.turns.fetch_add(1, Ordering::Relaxed));
+        jittered(interval, random >> 32)
     }
 
     /// Forgets the failures of `key`.
@@ -46,6 +56,11 @@ impl<Key: Eq + Hash> Retries<Key> {
 /// Doubles with each failure up to a limit; `random` adds up to a fifth.
 fn delay(failures: u32, random: u64) -> Duration {
     let base = FIRST.saturating_mul(1 << (failures - 1).min(20)).min(LONGEST);
+    jittered(base, random)
+}
+
+/// Up to a fifth more.
+fn jittered(base: Duration, random: u64) -> Duration {
     base + base / 5 * u32::try_from(random % 1000).unwrap_or_default() / 1000
 }
 

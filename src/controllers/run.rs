@@ -55,7 +55,13 @@ pub(super) async fn run<K, Fut>(
             if outcome == Outcome::Success {
                 retries.succeeded(&ObjectRef::from_obj(&*object));
             }
-            result
+            result.map(|next| {
+                if next == Action::await_change() {
+                    Action::requeue(retries.spread(context.resync))
+                } else {
+                    next
+                }
+            })
         }
         .instrument(span)
     };

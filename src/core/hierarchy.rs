@@ -41,6 +41,26 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Organization,
+        Self::DataPlane,
+        Self::Environment,
+        Self::DeploymentPipeline,
+        Self::Project,
+        Self::Component,
+        Self::DeploymentTrack,
+        Self::Build,
+        Self::ConfigurationGroup,
+        Self::DeployableArtifact,
+        Self::Deployment,
+        Self::Endpoint,
+        Self::HostnameClaim,
+        Self::Release,
+        Self::Namespace,
+        Self::Secret,
+    ];
+
     /// How the API server knows the kind.
     pub fn resource(self) -> ApiResource {
         match self {

@@ -8,7 +8,6 @@
 
 mod change;
 mod credentials;
-mod limits;
 mod pool;
 mod resolve;
 
@@ -39,11 +38,13 @@ pub use self::change::AccessChange;
 pub(super) use self::resolve::ResolveError;
 use self::{
     credentials::Credentials,
-    limits::RateLimitLayer,
     pool::{Pool, PoolSettings, Transport},
 };
 use super::{Access, AddressPolicy, Auth, RemoteAccess};
-use crate::permit::{Permit, gate};
+use crate::{
+    limits::RateLimitLayer,
+    permit::{Permit, gate},
+};
 
 /// Why an access cannot be used. The text says what to correct and nothing of the access itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,11 @@
 //! Following one kind: its watch fills a store and tells which objects changed.
 
-use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -29,35 +34,69 @@ impl<K> Followed for K where
 {
 }
 
-/// Follows the kind of `api` until `stop`. `changed` is called, after the store has been brought up to date, for
+/// Objects of a kind that are followed with one watch.
+pub(super) struct Place<K: Followed> {
+    /// Where they are; none: anywhere.
+    pub(super) namespace: Option<String>,
+    pub(super) api: Api<DeserializeGuard<K>>,
+}
+
+/// Which objects are followed.
+#[derive(Clone, Default)]
+pub(super) struct Selection {
+    /// Their labels.
+    pub(super) labels: Option<String>,
+    /// Names of those that are followed; none: all.
+    pub(super) names: Option<BTreeSet<String>>,
+}
+
+/// Follows a kind in its `places` until `stop`. `changed` is called, after the store has been brought up to date, for
 /// each object that was added, changed or deleted, also for those that vanished while the watch was broken. It gets
 /// the object as it now is, or nothing when it has gone.
 pub(super) fn start<K: Followed>(
-    api: Api<K>,
+    places: Vec<Place<K>>,
+    selection: &Selection,
     board: &SyncBoard,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-    changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + 'static,
+    changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
 ) -> Store<K> {
-    let (store, writer) = reflector::store();
+    let (store, mut writer) = reflector::store();
+    // Filled place by place; who reads it waits for the board, not for the store.
+    writer.apply_watcher_event(&Event::Init);
+    writer.apply_watcher_event(&Event::InitDone);
+    let (writer, changed) = (Arc::new(Mutex::new(writer)), Arc::new(changed));
     let kind = sync::name_of(&ApiResource::erase::<K>(&()));
-    board.set(&kind, KindState::Listing);
-    let guarded: Api<DeserializeGuard<K>> = Api::all(api.into_client());
-    let mut follower = Follower { kind, writer, listed: None, sync: board.clone(), changed };
-    let stop = stop.clone();
-    tasks.spawn(async move {
-        let mut wait = FIRST_RETRY;
-        let following = async {
-            loop {
-                // A watch that is resumed after a failure tells nothing until something changes. So each failure is
-                // followed by a new list, whose end is told.
-                let synced = follower.run(watcher(guarded.clone(), watcher::Config::default())).await;
-                wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
-                tokio::time::sleep(wait).await;
-            }
+    for Place { namespace, api } in places {
+        let place = sync::place(&kind, namespace.as_deref());
+        board.set(&place, KindState::Listing);
+        let mut follower = Follower {
+            place,
+            namespace,
+            names: selection.names.clone(),
+            store: store.clone(),
+            writer: writer.clone(),
+            listed: HashMap::new(),
+            sync: board.clone(),
+            changed: changed.clone(),
         };
-        stop.run_until_cancelled(following).await;
-    });
+        let config =
+            watcher::Config { label_selector: selection.labels.clone(), ..watcher::Config::default() };
+        let stop = stop.clone();
+        tasks.spawn(async move {
+            let mut wait = FIRST_RETRY;
+            let following = async {
+                loop {
+                    // A watch that is resumed after a failure tells nothing until something changes. So each failure
+                    // is followed by a new list, whose end is told.
+                    let synced = follower.run(watcher(api.clone(), config.clone())).await;
+                    wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
+                    tokio::time::sleep(wait).await;
+                }
+            };
+            stop.run_until_cancelled(following).await;
+        });
+    }
     store
 }
 
@@ -66,12 +105,17 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
 struct Follower<K: Followed, F> {
-    kind: String,
-    writer: Writer<K>,
-    /// What a list in progress has named so far.
-    listed: Option<HashSet<ObjectRef<K>>>,
+    /// The kind and where it is followed, as the board knows it.
+    place: String,
+    namespace: Option<String>,
+    names: Option<BTreeSet<String>>,
+    store: Store<K>,
+    /// Shared with those who follow the kind in other places.
+    writer: Arc<Mutex<Writer<K>>>,
+    /// What a list in progress has named so far; nothing for what cannot be read and never could.
+    listed: HashMap<ObjectRef<K>, Option<K>>,
     sync: SyncBoard,
-    changed: F,
+    changed: Arc<F>,
 }
 
 impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
@@ -96,22 +140,21 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
 
     fn take(&mut self, event: Event<DeserializeGuard<K>>) {
         match event {
-            Event::Init => {
-                self.listed = Some(HashSet::new());
-                self.writer.apply_watcher_event(&Event::Init);
-            }
+            Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
                 let key = key_of(object.meta());
-                if let Some(object) = self.readable(object) {
-                    self.writer.apply_watcher_event(&Event::InitApply(object));
+                if self.follows(&key) {
+                    let object = self.readable(object);
+                    self.listed.insert(key, object);
                 }
-                self.listed.get_or_insert_default().insert(key);
             }
             Event::InitDone => self.finish_list(),
             Event::Apply(object) => {
                 let key = key_of(object.meta());
-                if let Some(object) = self.readable(object) {
-                    self.writer.apply_watcher_event(&Event::Apply(object));
+                if self.follows(&key)
+                    && let Some(object) = self.readable(object)
+                {
+                    self.write([Event::Apply(object)]);
                     self.tell(&key);
                 }
                 self.note_synced();
@@ -120,8 +163,8 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
                 let key = key_of(object.meta());
                 // The store drops an object by its key alone, so that of an unreadable one does as well.
                 let last = object.0.ok().or_else(|| self.known(&key).map(Arc::unwrap_or_clone));
-                if let Some(last) = last {
-                    self.writer.apply_watcher_event(&Event::Delete(last));
+                if let Some(last) = last.filter(|_| self.follows(&key)) {
+                    self.write([Event::Delete(last)]);
                     self.tell(&key);
                 }
             }
@@ -130,13 +173,29 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
 
     /// A list tells what is there, not what has gone since the last one: that is what it no longer names.
     fn finish_list(&mut self) {
-        let before: HashSet<ObjectRef<K>> =
-            self.writer.as_reader().state().iter().map(|object| key_of(object.meta())).collect();
-        self.writer.apply_watcher_event(&Event::InitDone);
+        let mut listed = std::mem::take(&mut self.listed);
+        let here = |object: &Arc<K>| self.namespace.is_none() || object.namespace() == self.namespace;
+        let mut keys: HashSet<ObjectRef<K>> = listed.keys().cloned().collect();
+        let before = self.store.state().into_iter().filter(here);
+        let gone: Vec<Arc<K>> =
+            before.filter(|object| !listed.contains_key(&key_of(object.meta()))).collect();
+        keys.extend(gone.iter().map(|object| key_of(object.meta())));
+        let there = listed.drain().filter_map(|(_, object)| object).map(Event::Apply);
+        self.write(there.chain(gone.into_iter().map(|object| Event::Delete(Arc::unwrap_or_clone(object)))));
         self.note_synced();
-        let listed = self.listed.take().unwrap_or_default();
-        for key in before.union(&listed) {
+        for key in &keys {
             self.tell(key);
+        }
+    }
+
+    fn follows(&self, key: &ObjectRef<K>) -> bool {
+        self.names.as_ref().is_none_or(|names| names.contains(&key.name))
+    }
+
+    fn write(&self, events: impl IntoIterator<Item = Event<K>>) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in events {
+            writer.apply_watcher_event(&event);
         }
     }
 
@@ -165,19 +224,19 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
     }
 
     fn known(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
-        self.writer.as_reader().get(key)
+        self.store.get(key)
     }
 
     fn note_synced(&self) {
-        if self.sync.set(&self.kind, KindState::Synced) {
-            info!(kind = self.kind, "following");
+        if self.sync.set(&self.place, KindState::Synced) {
+            info!(kind = self.place, "following");
         }
     }
 
     fn report(&self, error: &watcher::Error) {
         let message = describe(error);
-        if self.sync.set_failing(&self.kind, message.clone()) {
-            warn!(kind = self.kind, error = message, "cannot follow; trying again");
+        if self.sync.set_failing(&self.place, message.clone()) {
+            warn!(kind = self.place, error = message, "cannot follow; trying again");
         }
     }
 }
@@ -200,8 +259,7 @@ fn describe(error: &watcher::Error) -> String {
     };
     // By the code: for a group that does not exist the server answers with a page, not with a reason.
     if status.code == 404 {
-        return "not installed; install the custom resources: kantor crds | kubectl apply --server-side -f -"
-            .to_owned();
+        return sync::NOT_INSTALLED.to_owned();
     }
     format!("{} ({})", status.message, status.code)
 }

@@ -10,6 +10,18 @@ pub(super) fn name_of(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.group).trim_end_matches('.').to_owned()
 }
 
+/// Name of a kind that is followed in one namespace, or everywhere.
+pub(super) fn place(kind: &str, namespace: Option<&str>) -> String {
+    namespace.map_or_else(|| kind.to_owned(), |namespace| format!("{kind} in {namespace}"))
+}
+
+/// What is said of a kind that the API server does not know.
+pub(super) const NOT_INSTALLED: &str =
+    "not installed; install the custom resources: kantor crds | kubectl apply --server-side -f -";
+
+/// What stands on the board until the watches do.
+pub(super) const STARTING: &str = "custom resource definitions";
+
 /// How far the watch of one kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindState {
@@ -47,6 +59,11 @@ impl SyncBoard {
         })
     }
 
+    /// Takes something off the board.
+    pub(super) fn forget(&self, kind: &str) {
+        self.0.send_if_modified(|states| states.remove(kind).is_some());
+    }
+
     /// Notes that the watch of `kind` failed; tells whether it did not before.
     pub(super) fn set_failing(&self, kind: &str, error: String) -> bool {
         let before = self.0.borrow().get(kind).cloned();
@@ -68,11 +85,18 @@ impl SyncBoard {
 
     /// Why the store of `kind` may be behind, if it may be.
     pub fn behind(&self, kind: &str) -> Option<String> {
-        match self.0.borrow().get(kind) {
-            Some(KindState::Synced) => None,
-            Some(KindState::Failing { error, .. }) => Some(error.clone()),
-            Some(KindState::Listing) | None => Some("it has not been listed yet".to_owned()),
+        let states = self.0.borrow();
+        let in_namespace = place(kind, Some(""));
+        let mut followed =
+            states.iter().filter(|(place, _)| *place == kind || place.starts_with(&in_namespace)).peekable();
+        if followed.peek().is_none() {
+            return Some("it is not followed".to_owned());
         }
+        followed.find_map(|(_, state)| match state {
+            KindState::Synced => None,
+            KindState::Failing { error, .. } => Some(error.clone()),
+            KindState::Listing => Some("it has not been listed yet".to_owned()),
+        })
     }
 
     /// What is still missing until all stores have been filled once; empty when nothing is.
@@ -112,5 +136,18 @@ mod tests {
         board.set_failing("a", "gone".into());
         board.set_failing("a", "gone".into());
         assert_eq!(board.missing(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_kind_is_behind_when_it_is_in_any_of_its_namespaces_or_not_followed() {
+        let board = SyncBoard::default();
+        assert_eq!(board.behind("a").as_deref(), Some("it is not followed"));
+        board.set(&place("a", Some("one")), KindState::Synced);
+        board.set(&place("ab", None), KindState::Listing);
+        assert_eq!(board.behind("a"), None);
+        board.set(&place("a", Some("two")), KindState::Listing);
+        assert_eq!(board.behind("a").as_deref(), Some("it has not been listed yet"));
+        board.set_failing(&place("a", Some("two")), "forbidden".into());
+        assert_eq!(board.behind("a").as_deref(), Some("forbidden"));
     }
 }

@@ -26,7 +26,7 @@ impl Replica {
             "--leader-elect".to_owned(),
             format!("--lease-duration={lease}"),
             "--lease-renewal=8".to_owned(),
-            "--lease-retry=500".to_owned(),
+            "--lease-retry=500ms".to_owned(),
         ];
         let program = Path::new(env!("CARGO_BIN_EXE_kantor"));
         let operator = Operator::start(program, &kubeconfig, arguments).await.unwrap();

@@ -18,4 +18,5 @@ mod killing;
 mod organization;
 mod process;
 mod release;
+mod scoping;
 mod support;

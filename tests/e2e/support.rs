@@ -135,6 +135,11 @@ pub async fn another_operator(stage: &Stage) -> Operator {
 }
 
 async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
+    operator_with(control_plane, proxy, &[]).await
+}
+
+/// An operator with further arguments.
+pub async fn operator_with(control_plane: &Cluster, proxy: &Proxy, more: &[&str]) -> Operator {
     let kubeconfig = control_plane.kubeconfig().at(proxy.url(), proxy.ca_pem());
     Operator::start(
         Path::new(env!("CARGO_BIN_EXE_kantor")),
@@ -143,7 +148,9 @@ async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
             "--allow-loopback-planes",
             "--plane-probe-interval=1",
             "--log=debug,kube=info,hyper=info,tower=info",
-        ],
+        ]
+        .iter()
+        .chain(more),
     )
     .await
     .unwrap()

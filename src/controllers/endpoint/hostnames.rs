@@ -7,6 +7,7 @@ use kantor_api::{
     Endpoint, HostnameClaim,
     conditions::{self, Statement, Status, reasons, types},
     hostname_claim::Waiter,
+    labels::INSTANCE_ID,
 };
 use kube::{
     Api, Resource, ResourceExt,
@@ -70,7 +71,10 @@ pub(super) async fn obtain(
     loop {
         let (decision, step) = step(me, wanted, served, context);
         let target = match step {
-            Step::Create(claim) => {
+            Step::Create(mut claim) => {
+                if let Some(instance) = &context.scope.instance {
+                    claim.labels_mut().insert(INSTANCE_ID.to_owned(), instance.clone());
+                }
                 proven.insert(ClaimKey::of(&claim));
                 context.world.note_claim(context.writer.create(&*claim).await?);
                 continue;
@@ -162,13 +166,13 @@ pub(in crate::controllers) async fn reconcile_claim(
     claim: Arc<HostnameClaim>,
     context: Arc<Context>,
 ) -> Result<Action, WriteError> {
-    if claim.metadata.deletion_timestamp.is_some() {
+    let instance = claim.labels().get(INSTANCE_ID);
+    let ours = context.scope.covers_claim(&claim.spec.holder.namespace, instance);
+    if claim.metadata.deletion_timestamp.is_some() || !ours {
         return Ok(Action::await_change());
     }
-    let named: BTreeSet<String> = also_served_by(&claim)
-        .map(ToOwned::to_owned)
-        .chain([claim.spec.holder.uid.clone()])
-        .collect();
+    let named: BTreeSet<String> =
+        also_served_by(&claim).map(ToOwned::to_owned).chain([claim.spec.holder.uid.clone()]).collect();
     let endpoints = &context.world.stores.endpoints;
     let is = |endpoint: &Endpoint, uid: &str| endpoint.metadata.uid.as_deref() == Some(uid);
     let holder = &claim.spec.holder;
@@ -181,7 +185,7 @@ pub(in crate::controllers) async fn reconcile_claim(
         say(&claim, None, &context).await?;
         return Ok(Action::await_change());
     }
-    let gone = match gone(&missing, &context).await? {
+    let gone = match gone(&holder.namespace, &missing, &context).await? {
         Ok(gone) => gone,
         Err(why) => {
             say(&claim, Some(why), &context).await?;
@@ -201,8 +205,13 @@ pub(in crate::controllers) async fn reconcile_claim(
 
 /// Which of the Endpoints with these UIDs have gone for good: the API server has none of them, and no plane has a route of
 /// theirs. Otherwise, what stands against letting go.
-async fn gone(uids: &[&String], context: &Context) -> Result<Result<BTreeSet<String>, String>, WriteError> {
-    let endpoints: Api<Endpoint> = Api::all(context.client.clone());
+async fn gone(
+    namespace: &str,
+    uids: &[&String],
+    context: &Context,
+) -> Result<Result<BTreeSet<String>, String>, WriteError> {
+    // An organization's host names stay in it, and so in its namespace.
+    let endpoints: Api<Endpoint> = Api::namespaced(context.client.clone(), namespace);
     let live = endpoints.list_metadata(&ListParams::default()).await.map_err(WriteError::of)?;
     let live: BTreeSet<String> = live.items.iter().filter_map(ResourceExt::uid).collect();
     let gone: BTreeSet<String> =
@@ -252,11 +261,7 @@ async fn say(claim: &HostnameClaim, trouble: Option<String>, context: &Context) 
     after.observed_generation = claim.meta().generation;
     after.waiting = waiting
         .into_iter()
-        .map(|(_, waiter)| Waiter {
-            namespace: waiter.namespace,
-            name: waiter.name,
-            uid: waiter.uid,
-        })
+        .map(|(_, waiter)| Waiter { namespace: waiter.namespace, name: waiter.name, uid: waiter.uid })
         .collect();
     if after != before {
         context.writer.write_status(claim, &json!(after)).await?;

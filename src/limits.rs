@@ -1,4 +1,4 @@
-//! How many calls per second one plane is sent.
+//! How many calls per second one cluster is sent.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -37,11 +37,12 @@ impl Bucket {
 }
 
 /// Limits the rate of calls. Calls that wait hold no lock, and one that is given up has spent its token.
-#[derive(Clone)]
-pub(super) struct RateLimitLayer(Arc<Mutex<Bucket>>);
+#[derive(Clone, Debug)]
+pub struct RateLimitLayer(Arc<Mutex<Bucket>>);
 
 impl RateLimitLayer {
-    pub(super) fn new(qps: u32, burst: u32) -> Self {
+    /// `qps` calls per second, and `burst` that may exceed it for a moment.
+    pub fn new(qps: u32, burst: u32) -> Self {
         Self(Arc::new(Mutex::new(Bucket::new(qps, burst, Instant::now()))))
     }
 }
@@ -54,8 +55,9 @@ impl<S> Layer<S> for RateLimitLayer {
     }
 }
 
-#[derive(Clone)]
-pub(super) struct RateLimit<S> {
+/// A service whose rate of calls is limited.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S> {
     bucket: Arc<Mutex<Bucket>>,
     inner: S,
 }

@@ -1,0 +1,148 @@
+//! Operators that look after a part of the control plane.
+
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kantor_api::{DeploymentPipeline, Organization, labels::INSTANCE_ID, organization::OrganizationSpec};
+use kantor_testbed::{
+    Cluster, Operator,
+    proxy::{Proxy, Verb},
+    wait::{self, Seen},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
+
+use crate::support::{PATIENCE, TestObject, condition, control_plane, operator_with};
+
+async fn stage() -> Cluster {
+    let control_plane = control_plane().await;
+    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
+    control_plane
+}
+
+async fn start(control_plane: &Cluster, arguments: &[&str]) -> (Operator, Proxy) {
+    let proxy = Proxy::start(control_plane).unwrap();
+    let operator = operator_with(control_plane, &proxy, arguments).await;
+    operator.ready().await.unwrap();
+    (operator, proxy)
+}
+
+async fn organization(client: &Client, name: &str, instance: Option<&str>) {
+    let mut organization = Organization::new(name, OrganizationSpec {});
+    if let Some(instance) = instance {
+        organization.labels_mut().insert(INSTANCE_ID.to_owned(), instance.to_owned());
+    }
+    Api::all(client.clone()).create(&PostParams::default(), &organization).await.unwrap();
+}
+
+/// A pipeline in a namespace, made by hand where no operator makes it.
+async fn pipeline(client: &Client, namespace: &str) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    if namespaces.get_opt(namespace).await.unwrap().is_none() {
+        let made = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+        namespaces.create(&PostParams::default(), &made).await.unwrap();
+    }
+    let labels = json!({"openchoreo.dev/organization": namespace, "openchoreo.dev/name": "main"});
+    let pipeline = json!({
+        "apiVersion": "openchoreo.dev/v1alpha1", "kind": "DeploymentPipeline",
+        "metadata": {"name": "main", "namespace": namespace, "labels": labels},
+        "spec": {"promotionPaths": []},
+    });
+    let pipeline: DeploymentPipeline = serde_json::from_value(pipeline).unwrap();
+    Api::namespaced(client.clone(), namespace).create(&PostParams::default(), &pipeline).await.unwrap();
+}
+
+async fn becomes_ready<K: TestObject>(api: &Api<K>, name: &str) {
+    wait::until(&format!("{name} is ready"), PATIENCE, || async {
+        let found = api.get(name).await?;
+        let ready = condition(&found, "Ready").is_some_and(|(status, ..)| status == "True");
+        Ok(if ready { Seen::Done(()) } else { Seen::NotYet(format!("{found:#?}")) })
+    })
+    .await
+    .unwrap();
+}
+
+async fn is_untouched<K: TestObject>(api: &Api<K>, name: &str) {
+    let found = api.get(name).await.unwrap();
+    assert!(found.finalizers().is_empty(), "{found:#?}");
+    assert_eq!(serde_json::to_value(&found).unwrap().get("status"), None, "{found:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_of_some_namespaces_leaves_the_others_alone() {
+    let control_plane = stage().await;
+    let client = control_plane.client();
+    let organizations: Api<Organization> = Api::all(client.clone());
+    let (operator, proxy) = start(&control_plane, &["--watch-namespaces=acme,initech"]).await;
+    organization(&client, "globex", None).await;
+    pipeline(&client, "globex").await;
+    for name in ["acme", "initech"] {
+        organization(&client, name, None).await;
+        becomes_ready(&organizations, name).await;
+        pipeline(&client, name).await;
+        let pipelines: Api<DeploymentPipeline> = Api::namespaced(client.clone(), name);
+        becomes_ready(&pipelines, "main").await;
+    }
+    is_untouched(&organizations, "globex").await;
+    is_untouched(&Api::<DeploymentPipeline>::namespaced(client.clone(), "globex"), "main").await;
+    // What lies in namespaces is asked for there.
+    let asked = proxy.requests().filter(|record| [Verb::List, Verb::Watch].contains(&record.verb()));
+    for record in &*asked.clone().resource("deploymentpipelines") {
+        assert!(["acme", "initech"].contains(&record.namespace()), "{asked}");
+    }
+    assert!(asked.clone().resource("secrets").iter().all(|record| !record.namespace().is_empty()), "{asked}");
+
+    // What goes in one of them goes; a broken watch of one does not make the other's objects vanish.
+    proxy.cut_connections();
+    let pipelines: Api<DeploymentPipeline> = Api::namespaced(client.clone(), "initech");
+    pipelines.delete("main", &DeleteParams::default()).await.unwrap();
+    wait::until("the pipeline is gone", PATIENCE, || async {
+        Ok(if pipelines.get_opt("main").await?.is_none() {
+            Seen::Done(())
+        } else {
+            Seen::NotYet(operator.log())
+        })
+    })
+    .await
+    .unwrap();
+    becomes_ready(&Api::<DeploymentPipeline>::namespaced(client, "acme"), "main").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_of_two_instances_share_a_control_plane() {
+    let control_plane = stage().await;
+    let client = control_plane.client();
+    let organizations: Api<Organization> = Api::all(client.clone());
+    organization(&client, "acme", None).await;
+    organization(&client, "globex", Some("blue")).await;
+    let (_blue, of_blue) = start(&control_plane, &["--instance-id=blue"]).await;
+    becomes_ready(&organizations, "globex").await;
+    is_untouched(&organizations, "acme").await;
+    let (_other, of_other) = start(&control_plane, &[]).await;
+    becomes_ready(&organizations, "acme").await;
+    let wrote = |proxy: &Proxy, name: &str| proxy.requests().writes().name(name).len();
+    assert_eq!((wrote(&of_blue, "acme"), wrote(&of_other, "globex")), (0, 0));
+    assert!(wrote(&of_blue, "globex") > 0 && wrote(&of_other, "acme") > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_that_are_off_do_nothing_and_are_not_watched() {
+    let control_plane = stage().await;
+    let client = control_plane.client();
+    organization(&client, "acme", None).await;
+    pipeline(&client, "acme").await;
+    let (_operator, proxy) = start(&control_plane, &["--controllers=deployment-pipeline,release"]).await;
+    let pipelines: Api<DeploymentPipeline> = Api::namespaced(client.clone(), "acme");
+    becomes_ready(&pipelines, "main").await;
+    is_untouched(&Api::<Organization>::all(client), "acme").await;
+    let requests = proxy.requests();
+    for off in ["builds", "endpoints", "hostnameclaims", "configurationgroups"] {
+        assert_eq!(requests.clone().resource(off).len(), 0, "{off}: {requests}");
+    }
+    for on in ["deploymentpipelines", "releases", "organizations", "dataplanes"] {
+        assert!(requests.clone().resource(on).len() > 0, "{on}: {requests}");
+    }
+}
