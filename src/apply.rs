@@ -5,6 +5,6 @@ mod error;
 mod patience;
 mod writer;
 
-pub use engine::{Change, Engine, Found, Placed, Remains, Removed, Site};
+pub use engine::{Change, Engine, Found, Placed, Remains, Removed, Site, Whose};
 pub use error::WriteError;
 pub use writer::{Deletion, Writer};

@@ -18,7 +18,7 @@ mod retry;
 mod run;
 mod secrets;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -64,6 +64,12 @@ pub struct Context {
     pub events: Recorder,
     /// Counts.
     pub metrics: Metrics,
+}
+
+/// Group and name of the kinds that Kantor itself makes, keeps and removes on data planes, beside Namespaces. Releases
+/// may bring any others.
+pub fn kinds_on_planes() -> BTreeSet<(&'static str, &'static str)> {
+    deployment::kinds().chain(endpoint::kinds()).collect()
 }
 
 /// Starts the controllers of the context's scope on `tasks`. They end, after the reconciles in flight, with `stop`.

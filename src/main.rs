@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use kantor::commands::{
-    completion, config, controller, crds,
+    completion, config, controller, crds, rbac,
     sources::{self, Parsed},
     version,
 };
@@ -24,6 +24,7 @@ enum Command {
     Crds(crds::CrdsArgs),
     Version(version::VersionArgs),
     Completion(completion::CompletionArgs),
+    Rbac(rbac::RbacArgs),
 }
 
 #[tokio::main]
@@ -47,6 +48,7 @@ async fn run() -> anyhow::Result<()> {
         Command::Controller(args) => controller::run(*args).await,
         Command::Config(args) => config::run(&args, &settings),
         Command::Crds(args) => crds::run(&args),
+        Command::Rbac(args) => rbac::run(&args),
         Command::Version(args) => version::run(&args).await,
         Command::Completion(args) => completion::run(&args, sources::with_environment(Cli::command())),
     }

@@ -25,7 +25,7 @@ use kube::{
 };
 use serde_json::Value;
 
-pub use self::removal::{Found, Remains, Removed};
+pub use self::removal::{Found, Remains, Removed, Whose};
 use super::{Deletion, WriteError, Writer, patience::Patience};
 use crate::{
     core::changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},

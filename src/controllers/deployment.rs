@@ -44,6 +44,12 @@ const PROGRESSING: Duration = Duration::from_secs(10);
 /// Selects the objects that the Deployments of a project and environment share. A test compares it with its parts.
 const SHARED: &str = "managed-by=choreo-deployment-controller";
 
+/// Group and name of the kinds that Deployments have on planes, each for itself or together with others.
+pub(super) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = clean_up::KINDS.iter().map(|(group, _, kind)| (*group, *kind));
+    own.chain(clean_up::ISOLATION_FORMS.map(|(group, _, kind)| (group, kind)))
+}
+
 pub(super) async fn reconcile(
     deployment: Arc<Deployment>,
     context: Arc<Context>,

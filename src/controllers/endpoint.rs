@@ -59,6 +59,11 @@ const KINDS: &[OwnedKind] = &[
 /// Those of them that are routes.
 const ROUTES: [&str; 4] = ["GRPCRoute", "HTTPRoute", "TCPRoute", "UDPRoute"];
 
+/// Group and name of the kinds that Endpoints have on planes.
+pub(super) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KINDS.iter().map(|(group, _, kind)| (*group, *kind))
+}
+
 pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) -> Result<Action, WriteError> {
     match lifecycle::turn(&*endpoint, &ENDPOINT) {
         Turn::Leave => {}

@@ -9,11 +9,10 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use k8s_openapi::api::{
     core::v1::{Namespace, Secret},
     events::v1::Event,
-    rbac::v1::PolicyRule,
 };
 use kantor_api::{DataPlane, Environment, Project};
 use kantor_testbed::{
-    Auth, Cluster, ServiceAccountAccess,
+    Auth, Cluster,
     proxy::{Action, Fault, Match, Proxy},
     wait::{self, Seen},
 };
@@ -22,7 +21,7 @@ use serde_json::json;
 
 use crate::{
     acme::{acme, environment, object, plain_plane, plane_ready, plane_says, register, secret},
-    support::{PATIENCE, Stage, condition, is_ready},
+    support::{PATIENCE, Stage, condition, is_ready, plane_kubeconfig},
 };
 
 /// A namespace on a plane as the deployment of project `shop` makes it.

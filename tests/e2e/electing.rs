@@ -21,9 +21,11 @@ struct Replica {
 impl Replica {
     async fn start(control_plane: &Cluster, lease: u64) -> Self {
         let proxy = Proxy::start(control_plane).unwrap();
-        let kubeconfig = control_plane.kubeconfig().at(proxy.url(), proxy.ca_pem());
+        let kubeconfig = control_plane.operator_kubeconfig().await.unwrap().at(proxy.url(), proxy.ca_pem());
         let arguments = [
             "--leader-elect".to_owned(),
+            // Where its role is.
+            "--lease-namespace=kantor-system".to_owned(),
             format!("--lease-duration={lease}"),
             "--lease-renewal=8".to_owned(),
             "--lease-retry=500ms".to_owned(),

@@ -14,10 +14,12 @@ use kube::{Api, api::DeleteParams};
 use serde_json::json;
 
 use self::chain::{Item, chain, create_all, shuffled, the, until_all_gone};
-use crate::support::{PATIENCE, Stage, is_ready};
+use crate::support::{PATIENCE, Stage, is_ready, plane_kubeconfig};
 
 async fn start() -> (Stage, Snapshot) {
     let stage = Stage::start().await;
+    // Its account stays.
+    plane_kubeconfig(&stage.control_plane).await;
     let before = Snapshot::settled(&stage.client, &Options::default(), PATIENCE).await.unwrap();
     found_acme(&stage).await;
     (stage, before)
@@ -68,7 +70,7 @@ async fn until_reconciled(stage: &Stage, controller: &str, before: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_any_order_the_chain_becomes_ready_and_goes_without_a_trace() {
     let (stage, before) = start().await;
-    let items = chain(&stage);
+    let items = chain(&stage).await;
 
     // From the bottom up each says what it lacks, until the last parent is there.
     for item in items.iter().rev() {
@@ -123,7 +125,7 @@ async fn in_any_order_the_chain_becomes_ready_and_goes_without_a_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_takes_its_children_along_in_order_and_what_is_in_use_waits() {
     let (stage, before) = start().await;
-    let items = chain(&stage);
+    let items = chain(&stage).await;
     create_all(&stage, &items).await;
     let (component, track) = (the(&items, Kind::Component), the(&items, Kind::DeploymentTrack));
     let (artifact, deployment) = (the(&items, Kind::DeployableArtifact), the(&items, Kind::Deployment));
@@ -224,7 +226,7 @@ async fn a_parent_takes_its_children_along_in_order_and_what_is_in_use_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_as_it_should_be_costs_nothing_and_what_is_paused_is_left_alone() {
     let (mut stage, _) = start().await;
-    let items = chain(&stage);
+    let items = chain(&stage).await;
     create_all(&stage, &items).await;
     let (component, track) = (the(&items, Kind::Component), the(&items, Kind::DeploymentTrack));
     stage.until_quiet().await;

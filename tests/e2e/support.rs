@@ -3,7 +3,7 @@
 use std::{fmt::Debug, path::Path, time::Duration};
 
 use kantor_testbed::{
-    Cluster, Operator,
+    Cluster, KubeconfigSpec, Operator,
     proxy::Proxy,
     wait::{self, Seen},
 };
@@ -129,6 +129,11 @@ pub async fn control_plane() -> Cluster {
     Cluster::builder().name("control-plane").controllers(true).start().await.unwrap()
 }
 
+/// A kubeconfig for Kantor to a plane: its account there has the rights that it is shipped with.
+pub async fn plane_kubeconfig(plane: &Cluster) -> KubeconfigSpec {
+    plane.data_plane_kubeconfig().await.unwrap()
+}
+
 /// An operator beside the one that a stage has.
 pub async fn another_operator(stage: &Stage) -> Operator {
     operator(&stage.control_plane, &stage.proxy).await
@@ -140,7 +145,7 @@ async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
 
 /// An operator with further arguments.
 pub async fn operator_with(control_plane: &Cluster, proxy: &Proxy, more: &[&str]) -> Operator {
-    let kubeconfig = control_plane.kubeconfig().at(proxy.url(), proxy.ca_pem());
+    let kubeconfig = control_plane.operator_kubeconfig().await.unwrap().at(proxy.url(), proxy.ca_pem());
     Operator::start(
         Path::new(env!("CARGO_BIN_EXE_kantor")),
         &kubeconfig,

@@ -40,8 +40,8 @@ impl<'a> Platform<'a> {
         let control_plane = Cluster::builder().name("control-plane").start().await?;
         control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await?;
         let program = Path::new(env!("CARGO_BIN_EXE_kantor"));
-        let operator =
-            Operator::start(program, &control_plane.kubeconfig(), ["--allow-loopback-planes"]).await?;
+        let kubeconfig = control_plane.operator_kubeconfig().await?;
+        let operator = Operator::start(program, &kubeconfig, ["--allow-loopback-planes"]).await?;
         operator.ready().await?;
         let platform = Self { operator, control_plane, site };
         platform.furnish().await;
@@ -58,8 +58,9 @@ impl<'a> Platform<'a> {
         })
         .await
         .unwrap();
+        let kubeconfig = self.site.cluster.data_plane_kubeconfig().await.unwrap();
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "plane", "namespace": "acme"},
-            "stringData": {"kubeconfig": self.site.cluster.kubeconfig().to_yaml()}});
+            "stringData": {"kubeconfig": kubeconfig.to_yaml()}});
         self.create::<Secret>(secret).await;
         self.create::<DataPlane>(object(
             "DataPlane",

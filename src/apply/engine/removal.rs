@@ -38,8 +38,19 @@ pub enum Remains {
 pub struct Found {
     /// Kind and name.
     pub what: String,
-    /// Whether it is kept by an owner of the same kind.
-    pub kept: bool,
+    /// Whose it is.
+    pub whose: Whose,
+}
+
+/// Whose something in a namespace is. What comes first weighs most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whose {
+    /// Nobody's that we know.
+    Somebodys,
+    /// An owner of the same kind keeps it.
+    Kept,
+    /// Nobody can tell whether it is there: we may not look.
+    Unseen,
 }
 
 impl Engine {
@@ -155,7 +166,7 @@ impl Engine {
         let found: Vec<Result<Option<Found>, WriteError>> =
             stream::iter(looks).buffered(PARALLEL).collect().await;
         let found: Vec<Option<Found>> = found.into_iter().collect::<Result<_, _>>()?;
-        Ok(found.into_iter().flatten().min_by_key(|found| found.kept))
+        Ok(found.into_iter().flatten().min_by_key(|found| found.whose))
     }
 }
 
@@ -165,7 +176,14 @@ async fn look_for_others(
     resource: ApiResource,
     namespace: &str,
 ) -> Result<Option<Found>, WriteError> {
-    let (objects, more) = site.reader().look_around(&resource, namespace).await?;
+    let (objects, more) = match site.reader().look_around(&resource, namespace).await {
+        // Waiting for leave that may never come would keep the owner for ever.
+        Err(WriteError::Refused(_)) => {
+            let what = format!("objects of kind {}, which Kantor may not list", resource.kind);
+            return Ok(Some(Found { what, whose: Whose::Unseen }));
+        }
+        looked => looked?,
+    };
     let others = objects.iter().filter(|object| {
         object.owner_references().is_empty()
             && !matches!(
@@ -173,13 +191,16 @@ async fn look_for_others(
                 ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default")
             )
     });
-    let found = |name: &str, kept| Found { what: format!("{} {name}", resource.kind), kept };
+    let found = |name: &str, kept: bool| Found {
+        what: format!("{} {name}", resource.kind),
+        whose: if kept { Whose::Kept } else { Whose::Somebodys },
+    };
     let selected = site.selector.split_once('=');
     let kept = |labels: &BTreeMap<String, String>| {
         selected.is_some_and(|(key, value)| labels.get(key).is_some_and(|found| found == value))
     };
     let others = others.map(|object| found(&object.name_any(), kept(object.labels())));
-    Ok(others.min_by_key(|found| found.kept).or_else(|| more.then(|| found("objects", false))))
+    Ok(others.min_by_key(|found| found.whose).or_else(|| more.then(|| found("objects", false))))
 }
 
 fn failure(item: &InventoryItem, error: &WriteError) -> String {

@@ -33,6 +33,10 @@ pub(super) const KINDS: &[OwnedKind] = &[
     ("secrets-store.csi.x-k8s.io", &["v1"], "SecretProviderClass"),
 ];
 
+/// The forms of isolation: group, version, kind.
+pub(super) const ISOLATION_FORMS: [(&str, &str, &str); 2] =
+    [("networking.k8s.io", "v1", "NetworkPolicy"), ("cilium.io", "v2", "CiliumNetworkPolicy")];
+
 /// Removes the isolation of the other form, which is there when a plane got or lost Cilium since: the two together let
 /// less through than either.
 pub(super) async fn remove_other_isolation(
@@ -40,13 +44,11 @@ pub(super) async fn remove_other_isolation(
     rendered: &Rendered,
     context: &Context,
 ) -> Vec<String> {
-    const FORMS: [(&str, &str, &str); 2] =
-        [("networking.k8s.io", "v1", "NetworkPolicy"), ("cilium.io", "v2", "CiliumNetworkPolicy")];
     let is_rendered = |kind: &str| {
         rendered.shared.iter().any(|object| object.types.as_ref().is_some_and(|types| types.kind == kind))
     };
     let mut items = vec![];
-    for (group, version, kind) in FORMS.into_iter().filter(|(.., kind)| !is_rendered(kind)) {
+    for (group, version, kind) in ISOLATION_FORMS.into_iter().filter(|(.., kind)| !is_rendered(kind)) {
         let Serving::Served { resource, .. } = place.plane.serving(&Kind::new(group, version, kind)) else {
             continue;
         };

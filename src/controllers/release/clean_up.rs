@@ -19,7 +19,7 @@ use super::{
     status_of, write,
 };
 use crate::{
-    apply::{Found, Remains, Site, WriteError},
+    apply::{Found, Remains, Site, Whose, WriteError},
     controllers::{
         environment::key_of,
         place::{Unreachable, data_plane_of, own_writer, reach_recorded},
@@ -172,9 +172,10 @@ async fn remove_namespace(
             match context.engine.something_in(site, name).await? {
                 None => {}
                 // Its own Release sees to it.
-                Some(Found { kept: true, .. }) => return Ok(true),
-                Some(Found { what, .. }) => {
-                    let note = format!("left behind: namespace {name}, which holds {what}");
+                Some(Found { whose: Whose::Kept, .. }) => return Ok(true),
+                Some(Found { what, whose }) => {
+                    let holds = if whose == Whose::Unseen { "may hold" } else { "holds" };
+                    let note = format!("left behind: namespace {name}, which {holds} {what}");
                     let reason = reasons::LEFT_BEHIND;
                     member::publish(release, EventType::Warning, "Remove", reason, note, context).await;
                     return Ok(true);

@@ -6,8 +6,8 @@ use super::*;
 async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else() {
     let (stage, sick, well) = tokio::join!(acme(), plain_plane("sick"), plain_plane("well"));
     let (sick_proxy, well_proxy) = (Proxy::start(&sick).unwrap(), Proxy::start(&well).unwrap());
-    register(&stage, "sick", &sick.kubeconfig().at(sick_proxy.url(), sick_proxy.ca_pem())).await;
-    register(&stage, "well", &well.kubeconfig().at(well_proxy.url(), well_proxy.ca_pem())).await;
+    register(&stage, "sick", &plane_kubeconfig(&sick).await.at(sick_proxy.url(), sick_proxy.ca_pem())).await;
+    register(&stage, "well", &plane_kubeconfig(&well).await.at(well_proxy.url(), well_proxy.ca_pem())).await;
     plane_ready(&stage, "sick").await;
     plane_ready(&stage, "well").await;
     environment(&stage, "sick", "sick").await;
@@ -75,7 +75,7 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_go_with_their_environment_or_project_and_not_before() {
     let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
-    register(&stage, "plane", &plane.kubeconfig()).await;
+    register(&stage, "plane", &plane_kubeconfig(&plane).await).await;
     plane_ready(&stage, "plane").await;
     for name in ["dev", "prod", "test"] {
         environment(&stage, name, "plane").await;
@@ -153,7 +153,7 @@ async fn five_hundred_dead_planes_do_not_hold_up_a_living_one() {
     .await;
     plane_says(&stage, "dead-499", "Unknown", "DataPlaneUnreachable").await;
 
-    register(&stage, "plane", &plane.kubeconfig()).await;
+    register(&stage, "plane", &plane_kubeconfig(&plane).await).await;
     plane_ready(&stage, "plane").await;
     environment(&stage, "dev", "plane").await;
     plane_namespace(&plane, "dp-dev", "dev").await;

@@ -206,8 +206,7 @@ async fn without_its_kubeconfig_a_plane_is_kept_until_a_restart_and_then_waited_
     shop.live(&deployment, "Deployment").await;
     shop.plane.proxy.assert_no_requests_since(mark);
 
-    let kubeconfig = shop.plane.cluster.kubeconfig().at(shop.plane.proxy.url(), shop.plane.proxy.ca_pem());
-    secret(&shop.stage, "plane", &[("kubeconfig", &kubeconfig.to_yaml())]).await;
+    secret(&shop.stage, "plane", &[("kubeconfig", &shop.plane.kubeconfig.to_yaml())]).await;
     let rest: Vec<Thing> = ALL.into_iter().filter(|thing| *thing != KUBECONFIG).collect();
     gone(&shop, &rest).await;
     delete(&shop, &[KUBECONFIG]).await;

@@ -4,19 +4,15 @@ use std::{collections::BTreeSet, path::Path};
 
 use kantor_api::{Deployment, Organization};
 use kantor_testbed::{
-    KubeconfigSpec, apply,
+    apply,
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
 };
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::support::{Plane, full_plane, item};
+use super::support::{full_plane, item};
 use crate::support::{PATIENCE, Stage, is_ready};
-
-fn kubeconfig(plane: &Plane) -> KubeconfigSpec {
-    plane.cluster.kubeconfig().at(plane.proxy.url(), plane.proxy.ca_pem())
-}
 
 /// Every document of the samples, by the order of the files.
 fn documents() -> Vec<String> {
@@ -58,6 +54,10 @@ async fn apply_all(stage: &Stage, documents: Vec<String>) {
 async fn the_samples_become_ready_in_whatever_order_they_are_applied() {
     let (stage, development, production) =
         tokio::join!(Stage::start(), full_plane("development"), full_plane("production"));
+    for plane in [&development, &production] {
+        // One of the samples is a Release.
+        plane.cluster.any_release_kubeconfig().await.unwrap();
+    }
     let options = Options::default();
     let mut before = vec![];
     for client in [&stage.client, &development.client, &production.client] {
@@ -66,7 +66,7 @@ async fn the_samples_become_ready_in_whatever_order_they_are_applied() {
     let mut documents = documents();
     for (name, plane) in [("plane-development", &development), ("plane-production", &production)] {
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": "acme"}, "stringData": {"kubeconfig": kubeconfig(plane).to_yaml()}});
+            "metadata": {"name": name, "namespace": "acme"}, "stringData": {"kubeconfig": plane.kubeconfig.to_yaml()}});
         documents.push(secret.to_string());
     }
     for documents in shuffled(&documents).take(3) {

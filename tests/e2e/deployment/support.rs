@@ -22,7 +22,7 @@ use crate::{
 pub async fn full_plane(name: &str) -> Plane {
     let cluster =
         Cluster::builder().name(name).controllers(true).scheduler(true).nodes(2).crds(&CrdBundle::ALL);
-    Plane::on(cluster.start().await.unwrap())
+    Plane::without_releases(cluster.start().await.unwrap()).await
 }
 
 /// The operator, organization `acme`, plane `plane`, environment `dev` on it, and component `cart` of project `shop`.
@@ -67,8 +67,7 @@ impl Shop {
     }
 
     pub async fn register(&self, name: &str, plane: &Plane) {
-        let kubeconfig = plane.cluster.kubeconfig().at(plane.proxy.url(), plane.proxy.ca_pem());
-        register(&self.stage, name, &kubeconfig).await;
+        register(&self.stage, name, &plane.kubeconfig).await;
         plane_ready(&self.stage, name).await;
     }
 

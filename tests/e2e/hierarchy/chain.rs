@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Stage};
+use crate::support::{PATIENCE, Stage, plane_kubeconfig};
 
 /// Kinds that say whether they are ready.
 const SAYING: [Kind; 7] = [
@@ -138,9 +138,9 @@ fn is_ready(object: &DynamicObject) -> bool {
 }
 
 /// A chain whose data plane is the control plane itself. Logical names differ from names where they may.
-pub fn chain(stage: &Stage) -> Vec<Item> {
+pub async fn chain(stage: &Stage) -> Vec<Item> {
     const IN_TRACK: [&str; 5] = ["acme", "shop", "greeter", "main", "dev"];
-    let kubeconfig = stage.control_plane.kubeconfig().to_yaml();
+    let kubeconfig = plane_kubeconfig(&stage.control_plane).await.to_yaml();
     let mut secret = Item::new(Kind::Secret, "kubeconfig", "kubeconfig", &[], Value::Null);
     secret.value["stringData"] = json!({"kubeconfig": kubeconfig});
     secret.value.as_object_mut().unwrap().remove("spec");

@@ -163,7 +163,7 @@ async fn force_away(theatre: &Theatre) {
 async fn an_environment_of_namespace_default_serves_releases_that_have_none_of_their_own() {
     let theatre = Theatre::open().await;
     let plane = &theatre.plane;
-    let kubeconfig = plane.cluster.kubeconfig().at(plane.proxy.url(), plane.proxy.ca_pem()).to_yaml();
+    let kubeconfig = plane.kubeconfig.to_yaml();
     let metadata = |name: &str| json!({"name": name, "namespace": "default"});
     let secret = json!({"metadata": metadata("common"), "stringData": {"kubeconfig": kubeconfig}});
     theatre.stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;

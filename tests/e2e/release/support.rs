@@ -6,7 +6,7 @@ use k8s_openapi::api::events::v1::Event;
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
 use kantor_testbed::{
-    Cluster,
+    Cluster, KubeconfigSpec,
     proxy::{Mark, Proxy, Records, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
@@ -27,17 +27,32 @@ pub struct Plane {
     pub proxy: Proxy,
     pub cluster: Cluster,
     pub client: Client,
+    /// What it hands to Kantor: an account with the rights that Kantor is shipped with, behind the proxy.
+    pub kubeconfig: KubeconfigSpec,
 }
 
 impl Plane {
     /// A plane with the controllers of Kubernetes: what is deleted really goes.
     pub async fn start(name: &str) -> Self {
-        Self::on(Cluster::builder().name(name).controllers(true).start().await.unwrap())
+        Self::on(Cluster::builder().name(name).controllers(true).start().await.unwrap()).await
     }
 
-    pub fn on(cluster: Cluster) -> Self {
+    /// A plane where Releases may bring anything.
+    pub async fn on(cluster: Cluster) -> Self {
+        let kubeconfig = cluster.any_release_kubeconfig().await.unwrap();
+        Self::with(cluster, &kubeconfig)
+    }
+
+    /// A plane for Deployments and Endpoints.
+    pub async fn without_releases(cluster: Cluster) -> Self {
+        let kubeconfig = cluster.data_plane_kubeconfig().await.unwrap();
+        Self::with(cluster, &kubeconfig)
+    }
+
+    fn with(cluster: Cluster, kubeconfig: &KubeconfigSpec) -> Self {
         let (client, proxy) = (cluster.client(), Proxy::start(&cluster).unwrap());
-        Self { proxy, cluster, client }
+        let kubeconfig = kubeconfig.at(proxy.url(), proxy.ca_pem());
+        Self { proxy, cluster, client, kubeconfig }
     }
 
     /// The API of a kind, `v1/ConfigMap` or `apps/v1/Deployment`, in a namespace or without.
@@ -145,8 +160,7 @@ impl Theatre {
     }
 
     pub async fn register(&self, name: &str, plane: &Plane) {
-        let kubeconfig = plane.cluster.kubeconfig().at(plane.proxy.url(), plane.proxy.ca_pem());
-        register(&self.stage, name, &kubeconfig).await;
+        register(&self.stage, name, &plane.kubeconfig).await;
         plane_ready(&self.stage, name).await;
     }
 
@@ -340,7 +354,8 @@ pub fn definition(kind: &str) -> Value {
 /// Starts an operator, with further arguments, in the place of one that has ended. It serves its probes by then; what
 /// it finds there is its own matter.
 pub async fn start_operator(stage: &mut Stage, arguments: &[&str]) {
-    let kubeconfig = stage.control_plane.kubeconfig().at(stage.proxy.url(), stage.proxy.ca_pem());
+    let kubeconfig = stage.control_plane.operator_kubeconfig().await.unwrap();
+    let kubeconfig = kubeconfig.at(stage.proxy.url(), stage.proxy.ca_pem());
     let all = ["--allow-loopback-planes", "--plane-probe-interval=1", "--log=debug,kube=info,hyper=info"];
     let all = all.iter().chain(arguments).copied();
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_kantor"));

@@ -210,6 +210,9 @@ async fn what_the_service_account_may_not_do_releases_may_not() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "releaser"},
         "subjects": [{"kind": "ServiceAccount", "namespace": "platform", "name": "releaser"}]});
     plane.create("rbac.authorization.k8s.io/v1/ClusterRoleBinding", "", binding).await;
+    let impersonating = json!([{"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["releaser"],
+        "verbs": ["impersonate"]}]);
+    plane.cluster.allow_on_data_plane("kantor-as-releaser", impersonating).await.unwrap();
     let before = theatre.snapshot().await;
     theatre.allow(json!({"serviceAccount": {"namespace": "platform", "name": "releaser"}})).await;
 

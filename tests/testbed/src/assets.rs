@@ -8,6 +8,7 @@ mod bundles;
 mod cache;
 mod command;
 mod go;
+mod helm;
 mod progress;
 mod traffic;
 
@@ -20,6 +21,7 @@ use std::{
 use anyhow::{Context, Result};
 pub use bundles::CrdBundle;
 pub(crate) use bundles::kwok_stages;
+pub use helm::helm;
 pub(crate) use progress::say;
 pub use traffic::{Traffic, traffic};
 

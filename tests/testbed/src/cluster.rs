@@ -10,6 +10,7 @@ mod components;
 mod faults;
 mod files;
 mod nodes;
+mod roles;
 
 use std::{fmt, path::Path};
 
@@ -34,6 +35,7 @@ pub struct Cluster {
     files: Files,
     kubeconfig: KubeconfigSpec,
     config: Config,
+    roles: roles::Roles,
 }
 
 impl fmt::Debug for Cluster {

@@ -31,6 +31,7 @@ pub(crate) fn say(line: &str) {
 
 pub(crate) async fn assets() -> Result<ExitCode> {
     let folder = tokio::task::spawn_blocking(assets::provide_all).await??;
+    tokio::task::spawn_blocking(assets::helm).await??;
     // Only the tests of real traffic need these, and not every machine can have them.
     if let Err(error) = tokio::task::spawn_blocking(assets::traffic).await? {
         say(&format!("{error:#}"));

@@ -15,7 +15,7 @@ use kantor_testbed::{
     assets::{self, Binary},
     fleet::FleetSize,
     gateway, operator,
-    session::Session,
+    session::{self, Session},
 };
 
 use crate::{commands::asked_to_end, kubectl::Kubectl};
@@ -68,8 +68,9 @@ async fn tell(demo: &Demo) -> Result<()> {
     say(&format!("{} kinds of openchoreo.dev/v1alpha1 installed", crds.len()));
 
     step("The operator: kantor controller --kubeconfig control-plane.kubeconfig --allow-loopback-planes");
-    let operator =
-        Operator::start(&program, &control_plane.kubeconfig(), ["--allow-loopback-planes"]).await?;
+    say("in its own name, with the rights of config/rbac");
+    let kubeconfig = control_plane.operator_kubeconfig().await?;
+    let operator = Operator::start(&program, &kubeconfig, ["--allow-loopback-planes"]).await?;
     operator.ready().await?;
     say(&format!("ready; http://{}/readyz, /livez, /metrics", operator.address()));
 
@@ -81,9 +82,15 @@ async fn tell(demo: &Demo) -> Result<()> {
 
     step("Two data planes: a kubeconfig Secret and a DataPlane each");
     for (secret, plane) in [("plane-development", "plane-1"), ("plane-production", "plane-2")] {
-        let file =
-            format!("--from-file=kubeconfig={}", demo.dir.join(format!("{plane}.kubeconfig")).display());
-        kubectl.run(&["-n", "acme", "create", "secret", "generic", secret, &file])?;
+        let cluster = fleet.planes.iter().find(|cluster| cluster.name() == plane);
+        // What config/data-plane allows, and, for the Release among the samples, any kind.
+        let kubeconfig = cluster.context("a plane is missing")?.any_release_kubeconfig().await?;
+        let file = demo.dir.join(format!("{plane}.kantor.kubeconfig"));
+        session::write_private(&file, &kubeconfig.to_yaml())?;
+        let argument = format!("--from-file=kubeconfig={}", file.display());
+        let created = kubectl.run(&["-n", "acme", "create", "secret", "generic", secret, &argument]);
+        fs::remove_file(&file).context("remove the kubeconfig of a plane")?;
+        created?;
     }
     let samples = demo.project.join("config/samples");
     kubectl.run(&["apply", "-f", &samples.to_string_lossy()])?;

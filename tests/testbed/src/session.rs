@@ -227,7 +227,7 @@ fn write(folder: &Path, state: &State) -> Result<()> {
 }
 
 /// Writes a file that only this user can read: it may hold a token.
-fn write_private(path: &Path, text: &str) -> Result<()> {
+pub fn write_private(path: &Path, text: &str) -> Result<()> {
     let mut options = File::options();
     let mut file = options
         .write(true)

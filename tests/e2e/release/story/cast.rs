@@ -157,7 +157,7 @@ pub async fn theatre() -> Theatre {
         .crds(&[CrdBundle::GatewayApi])
         .start();
     let (stage, plane) = tokio::join!(Box::pin(acme()), plane);
-    let theatre = Box::pin(Theatre::with(stage, Plane::on(plane.unwrap()))).await;
+    let theatre = Box::pin(Theatre::with(stage, Plane::on(plane.unwrap()).await)).await;
     let able = "status.conditions.exists(c, c.type == 'AbleToScale' && c.status == 'True')";
     let spec = json!({"spec": {
         "releasePolicy": {

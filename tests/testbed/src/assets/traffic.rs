@@ -66,7 +66,7 @@ pub fn traffic() -> Result<Traffic> {
     Ok(Traffic { envoy_gateway, envoy })
 }
 
-fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+pub(super) fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if let Some(path) = found(name, folder)? {
         return Ok(path);
     }

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::ServiceAccount,
     rbac::v1::PolicyRule,
 };
-use kube::{Api, api::PostParams};
+use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
 use super::Cluster;
@@ -101,19 +101,7 @@ impl Cluster {
     pub async fn service_account_kubeconfig(&self, access: &ServiceAccountAccess) -> Result<KubeconfigSpec> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": access.objects()});
         self.apply_yaml(&list.to_string()).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), &access.namespace);
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(i64::try_from(access.token_lifetime.as_secs())?),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
-        };
-        let answer = accounts
-            .create_token_request(&access.name, &PostParams::default(), &request)
-            .await
-            .with_context(|| format!("get a token of the service account {}", access.name))?;
-        let token = answer.status.and_then(|status| status.token).context("the server gave no token")?;
+        let token = token(&self.client(), &access.namespace, &access.name, access.token_lifetime).await?;
         Ok(KubeconfigSpec { auth: Auth::Token(token), ..self.kubeconfig() })
     }
 
@@ -123,4 +111,26 @@ impl Cluster {
         let identity = self.ca().issue_client(user, groups)?;
         Ok(KubeconfigSpec { auth: Auth::ClientCertificate(identity), ..self.kubeconfig() })
     }
+}
+
+/// A fresh token of a service account.
+pub(super) async fn token(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    lifetime: Duration,
+) -> Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(i64::try_from(lifetime.as_secs())?),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await
+        .with_context(|| format!("get a token of the service account {name}"))?;
+    answer.status.and_then(|status| status.token).context("the server gave no token")
 }

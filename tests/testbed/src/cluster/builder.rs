@@ -18,6 +18,7 @@ use super::{
     components::{Components, Programs},
     files::{Files, KUBECONFIG, STAGES},
     nodes,
+    roles::Roles,
 };
 use crate::{
     apply,
@@ -187,7 +188,7 @@ impl ClusterBuilder {
         files.write(KUBECONFIG, &kubeconfig.to_yaml())?;
         let config = kubeconfig.to_config().await?;
         let components = Components::new(Programs::new(&binaries, paths), port, self.controllers);
-        let cluster = Cluster { components, files, kubeconfig, config };
+        let cluster = Cluster { components, files, kubeconfig, config, roles: Roles::default() };
         cluster.components.start(Binary::Etcd, &cluster.files)?;
         cluster.components.start(Binary::KubeApiserver, &cluster.files)?;
         Ok(cluster)

@@ -56,6 +56,11 @@ impl Components {
         Ok(())
     }
 
+    /// Whether kube-controller-manager belongs to the cluster.
+    pub(super) fn has_controllers(&self) -> bool {
+        self.controllers
+    }
+
     /// Kills and reaps a process.
     pub(super) fn stop(&self, binary: Binary) {
         self.lock().retain(|process| process.name() != binary.name());
@@ -137,6 +142,8 @@ impl Components {
             "--requestheader-group-headers=X-Remote-Group".to_owned(),
             "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
+            // As on clusters where not everybody may keep an owner from being deleted.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
             // Keeps priority and fairness out of the way of what is measured.
             "--max-requests-inflight=2000".to_owned(),
             "--max-mutating-requests-inflight=1000".to_owned(),
