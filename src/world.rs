@@ -1,5 +1,6 @@
 //! Everything Kantor knows of the control plane: one watch per kind, its store, and who is to be woken by a change.
 
+mod census;
 mod follow;
 mod index;
 mod sync;
@@ -25,11 +26,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{follow::Followed, index::Index, wake::Wakers};
 pub use self::{
     sync::{KindState, SyncBoard},
-    wake::Wakes,
+    wake::{Wake, Wakes},
 };
-use crate::core::{
-    hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
-    hostnames::book::Book,
+use crate::{
+    core::{
+        hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
+        hostnames::book::Book,
+    },
+    metrics::Metrics,
 };
 
 /// The control plane's objects. Cheap to clone.
@@ -73,11 +77,12 @@ impl World {
     pub fn start(
         client: &Client,
         sync: SyncBoard,
+        metrics: &Metrics,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> (Self, Wakes) {
         let (wakers, woken) = wake::channels();
-        let start = Start { client, tasks, stop, sync, index: Arc::default(), wakers };
+        let start = Start { client, metrics, tasks, stop, sync, index: Arc::default(), wakers };
         let claims: Arc<RwLock<Book>> = Arc::default();
         let stores = Stores {
             organizations: start.follow(Kind::Organization),
@@ -97,7 +102,10 @@ impl World {
             namespaces: start.follow(Kind::Namespace),
             secrets: start.follow(Kind::Secret),
         };
-        (Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers }, woken)
+        let world = Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers };
+        let counted = world.clone();
+        metrics.count_with(move || counted.census());
+        (world, woken)
     }
 
     /// Metadata of the namespace `name`.
@@ -149,32 +157,32 @@ impl World {
     /// Wakes `id` and those that depend on it: something outside the control plane has changed for them.
     pub fn wake_concerned(&self, id: &Id) {
         let woken = self.read().concerned(id);
-        self.wakers.wake(&woken);
+        self.wakers.wake(&woken, &caused_by(id));
     }
 
-    /// Wakes the object that `need` is about.
-    pub fn wake(&self, need: &Need) {
+    /// Wakes the object that `need` is about, because of `cause`.
+    pub fn wake(&self, need: &Need, cause: &Arc<str>) {
         if let Ok(id) = self.find(need) {
-            self.wakers.wake(&BTreeSet::from([id]));
+            self.wakers.wake(&BTreeSet::from([id]), cause);
         }
     }
 
-    /// Wakes the object with this UID.
-    pub fn wake_uid(&self, uid: &str) {
+    /// Wakes the object with this UID, because of `cause`.
+    pub fn wake_uid(&self, uid: &str, cause: &Arc<str>) {
         let found = self.read().with_uid(uid);
         if let Some(id) = found {
-            self.wakers.wake(&BTreeSet::from([id]));
+            self.wakers.wake(&BTreeSet::from([id]), cause);
         }
     }
 
-    /// Wakes the objects of `kind` that refer to the object with this UID.
-    pub fn wake_children(&self, uid: &str, kind: Kind) {
+    /// Wakes the objects of `kind` that refer to the object with this UID, because of `cause`.
+    pub fn wake_children(&self, uid: &str, kind: Kind, cause: &Arc<str>) {
         let children = {
             let index = self.read();
             let facts = index.with_uid(uid).and_then(|id| index.facts(&id).cloned());
             facts.map(|facts| hierarchy::children(&*index, &facts, kind)).unwrap_or_default()
         };
-        self.wakers.wake(&children.into_iter().collect());
+        self.wakers.wake(&children.into_iter().collect(), cause);
     }
 
     /// The claims of host names.
@@ -200,6 +208,7 @@ impl World {
 /// What the watches of all kinds are started with.
 struct Start<'a> {
     client: &'a Client,
+    metrics: &'a Metrics,
     tasks: &'a TaskTracker,
     stop: &'a CancellationToken,
     sync: SyncBoard,
@@ -232,17 +241,22 @@ impl Start<'_> {
         let (index, wakers) = (self.index.clone(), self.wakers.clone());
         let changed = move |key: &ObjectRef<K>, object: Option<&K>| {
             also(key, object);
+            let id = Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name);
             let woken = {
                 let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
                 match object {
                     Some(object) => index.put(object.facts()),
-                    None => {
-                        index.remove(&Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name))
-                    }
+                    None => index.remove(&id),
                 }
             };
-            wakers.wake(&woken);
+            wakers.wake(&woken, &caused_by(&id));
         };
-        follow::start(Api::all(self.client.clone()), &self.sync, self.tasks, self.stop, changed)
+        follow::start(Api::all(self.client.clone()), &self.sync, self.metrics, self.tasks, self.stop, changed)
     }
+}
+
+/// A cause in words: `Deployment acme/shop`.
+fn caused_by(id: &Id) -> Arc<str> {
+    let Id { kind, namespace, name } = id;
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }.into()
 }

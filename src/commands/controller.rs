@@ -325,8 +325,10 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(control_plane = %config.cluster_url, "control plane");
     let terms = args.terms()?;
     let permit: &'static Permit = if args.leader_elect { &LEADERSHIP } else { &ALWAYS };
+    let metrics = Metrics::default();
     let client = ClientBuilder::try_from(config.clone())
         .context("cannot make a client of the control plane's configuration")?
+        .with_layer(&metrics.control_plane_calls())
         .with_layer(&gate(permit))
         .build();
     let listener = TcpListener::bind(args.listen)
@@ -338,7 +340,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());
-    let (metrics, sync) = (Metrics::default(), SyncBoard::default());
+    let sync = SyncBoard::default();
     let health = Health { sync: sync.clone(), stop: stop.clone() };
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
     let mut election = None;
@@ -349,8 +351,10 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             metrics.leads(true);
             election = Some(background.spawn(lead(candidate, served.clone())));
         }
+    } else {
+        metrics.leads(true);
     }
-    let (world, wakes) = World::start(&client, sync, &background, &served);
+    let (world, wakes) = World::start(&client, sync, &metrics, &background, &served);
 
     let addresses = AddressPolicy { allow_loopback: args.allow_loopback_planes };
     let options = PlaneOptions {
@@ -363,7 +367,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         permit,
         ..PlaneOptions::default()
     };
-    let planes = Planes::new(options, Some(config), &background, &served);
+    let planes = Planes::new(options, Some(config), metrics.clone(), &background, &served);
     let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let context = Arc::new(Context {
         world,

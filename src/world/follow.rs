@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use super::sync::{self, KindState, SyncBoard};
+use crate::metrics::Metrics;
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -35,6 +36,7 @@ impl<K> Followed for K where
 pub(super) fn start<K: Followed>(
     api: Api<K>,
     board: &SyncBoard,
+    metrics: &Metrics,
     tasks: &TaskTracker,
     stop: &CancellationToken,
     changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + 'static,
@@ -42,6 +44,8 @@ pub(super) fn start<K: Followed>(
     let (store, writer) = reflector::store();
     let kind = sync::name_of(&ApiResource::erase::<K>(&()));
     board.set(&kind, KindState::Listing);
+    metrics.watch_starts(&kind);
+    let metrics = metrics.clone();
     let guarded: Api<DeserializeGuard<K>> = Api::all(api.into_client());
     let mut follower = Follower { kind, writer, listed: None, sync: board.clone(), changed };
     let stop = stop.clone();
@@ -52,6 +56,7 @@ pub(super) fn start<K: Followed>(
                 // A watch that is resumed after a failure tells nothing until something changes. So each failure is
                 // followed by a new list, whose end is told.
                 let synced = follower.run(watcher(guarded.clone(), watcher::Config::default())).await;
+                metrics.watch_restarted(&follower.kind);
                 wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
                 tokio::time::sleep(wait).await;
             }

@@ -37,7 +37,28 @@ fn generated() -> BTreeMap<PathBuf, String> {
         format!("{NOTICE}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{resources}"),
     );
     files.extend(reference::pages());
+    files.extend(monitoring());
     files
+}
+
+/// The alert rules as an object of the Prometheus Operator, and what the chart takes of them.
+fn monitoring() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/monitoring");
+    let rules = fs::read_to_string(root.join("rules.yaml")).unwrap();
+    let dashboard = fs::read_to_string(root.join("dashboard.json")).unwrap();
+    let groups = rules.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |text, line| {
+        let indent = if line.is_empty() { "" } else { "  " };
+        format!("{text}{indent}{line}\n")
+    });
+    let object = format!(
+        "{NOTICE}apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: kantor\n  labels:\n    \
+         app.kubernetes.io/name: kantor\nspec:\n{groups}"
+    );
+    BTreeMap::from([
+        ("config/monitoring/prometheus-rule.yaml".into(), object),
+        ("charts/kantor/files/rules.yaml".into(), format!("{NOTICE}{rules}")),
+        ("charts/kantor/files/dashboard.json".into(), dashboard),
+    ])
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cache;
 mod command;
 mod go;
 mod progress;
+mod rules;
 mod traffic;
 
 use std::{
@@ -21,6 +22,7 @@ use anyhow::{Context, Result};
 pub use bundles::CrdBundle;
 pub(crate) use bundles::kwok_stages;
 pub(crate) use progress::say;
+pub use rules::rules_checker;
 pub use traffic::{Traffic, traffic};
 
 /// The Kubernetes version that clusters run.
@@ -103,6 +105,7 @@ pub fn provide_all() -> Result<PathBuf> {
         bundle.files()?;
     }
     kwok_stages()?;
+    rules_checker()?;
     if let Some(folder) = common_folder(&paths) {
         return Ok(folder);
     }
