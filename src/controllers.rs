@@ -12,6 +12,7 @@ mod organization;
 mod owned;
 mod parents;
 mod place;
+mod queue;
 mod release;
 mod remote;
 mod retry;

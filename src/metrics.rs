@@ -1,9 +1,18 @@
-//! What is counted and measured. Labels have few values: never an object's name.
+//! What is counted and measured. Labels have few values: never an object's name but for those of data planes, whose series
+//! go with them.
+
+mod calls;
+mod census;
+mod exposition;
+mod planes;
+mod process;
+pub mod table;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, text::encode},
     metrics::{
         counter::Counter,
         family::Family,
@@ -14,7 +23,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::core::changes;
+use self::{calls::Calls, census::Counting, exposition::Exposition, planes::AllPlanes, process::Process};
+pub use self::{
+    calls::{CallsLayer, Verb},
+    census::{Census, Standing},
+    planes::PlaneMetrics,
+};
 
 /// How a reconcile ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +42,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const fn as_str(self) -> &'static str {
+    const ALL: [Self; 3] = [Self::Success, Self::Conflict, Self::Error];
+
+    /// One word for labels and spans.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
             Self::Conflict => "conflict",
@@ -49,66 +66,78 @@ struct ControllerLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ResultLabels {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DeployLabels {
-    action: &'static str,
-    result: &'static str,
-    data_plane: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ActionLabels {
     action: &'static str,
 }
 
-/// All metrics of the process.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabels {
+    kind: String,
+}
+
+type Histograms<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// All metrics of the process. Clones are one.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
     reconciles: Family<ReconcileLabels, Counter>,
-    durations: Family<ControllerLabels, Histogram>,
-    applied: Family<ResultLabels, Counter>,
-    deployed: Family<DeployLabels, Counter>,
-    deploy_durations: Family<ActionLabels, Histogram>,
+    durations: Histograms<ControllerLabels>,
+    waits: Histograms<ControllerLabels>,
+    deploy_durations: Histograms<ActionLabels>,
+    watch_restarts: Family<KindLabels, Counter>,
+    control_plane: ControlPlane,
+    planes: AllPlanes,
+    census: Counting,
     leader: Gauge,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("kantor");
-        let reconciles = Family::default();
-        registry.register("reconciles", "Reconciles by controller and result", reconciles.clone());
-        let durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
-        registry.register("reconcile_duration_seconds", "Duration of reconciles", durations.clone());
-        registry.register("build", "This build", Info::new([("version", crate::VERSION)]));
-        let applied = Family::default();
-        let help = "Objects on data planes that were not as they shall be, by what became of them";
-        registry.register("applied_objects", help, applied.clone());
-        let deployed = Family::default();
-        let help = "Deployments that were brought to a data plane or removed from it, by result";
-        registry.register("deploy_operations", help, deployed.clone());
-        let deploy_durations = Family::new_with_constructor(duration_histogram as fn() -> Histogram);
-        registry.register("deploy_duration_seconds", "Duration of these", deploy_durations.clone());
-        let leader = Gauge::default();
-        registry.register("leader", "Whether this operator leads, where several may", leader.clone());
-        Self {
-            registry: Arc::new(registry),
-            reconciles,
-            durations,
-            applied,
-            deployed,
-            deploy_durations,
-            leader,
-        }
+        let metrics = Self {
+            registry: Arc::default(),
+            reconciles: Family::default(),
+            durations: Family::new_with_constructor(seconds),
+            waits: Family::new_with_constructor(seconds),
+            deploy_durations: Family::new_with_constructor(seconds),
+            watch_restarts: Family::default(),
+            control_plane: ControlPlane::default(),
+            planes: AllPlanes::default(),
+            census: Counting::default(),
+            leader: Gauge::default(),
+        };
+        let mut registry = Registry::default();
+        table::RECONCILES.register(&mut registry, metrics.reconciles.clone());
+        table::RECONCILE_DURATION.register(&mut registry, metrics.durations.clone());
+        table::RECONCILE_WAIT.register(&mut registry, metrics.waits.clone());
+        table::DEPLOY_DURATION.register(&mut registry, metrics.deploy_durations.clone());
+        table::WATCH_RESTARTS.register(&mut registry, metrics.watch_restarts.clone());
+        table::LEADER.register(&mut registry, metrics.leader.clone());
+        table::BUILD.register(&mut registry, Info::new([("version", crate::VERSION)]));
+        registry.register_collector(Box::new(metrics.census.clone()));
+        registry.register_collector(Box::new(metrics.control_plane.clone()));
+        registry.register_collector(Box::new(metrics.planes.clone()));
+        registry.register_collector(Box::new(Process));
+        Self { registry: Arc::new(registry), ..metrics }
     }
 }
 
-fn duration_histogram() -> Histogram {
+fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 16))
+}
+
+/// Requests to the control plane.
+#[derive(Clone, Debug, Default)]
+struct ControlPlane(Calls);
+
+impl Collector for ControlPlane {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (done, in_flight) = self.0.read();
+        let mut out = Exposition(&mut encoder);
+        let done = done.into_iter().map(|((verb, answer), count)| ([verb.0, answer.0], count));
+        out.counter(&table::CONTROL_PLANE_CALLS, done)?;
+        out.gauge(&table::CONTROL_PLANE_IN_FLIGHT, [([], in_flight)])
+    }
 }
 
 impl Metrics {
@@ -117,34 +146,61 @@ impl Metrics {
         self.leader.set(leads.into());
     }
 
+    /// Shows the series of a controller from its start on, so that the first of each result is seen as an increase.
+    pub fn controller_starts(&self, controller: &'static str) {
+        for outcome in Outcome::ALL {
+            drop(self.reconciles.get_or_create(&ReconcileLabels { controller, result: outcome.as_str() }));
+        }
+        drop(self.durations.get_or_create(&ControllerLabels { controller }));
+        drop(self.waits.get_or_create(&ControllerLabels { controller }));
+    }
+
     /// Counts a reconcile.
     pub fn reconciled(&self, controller: &'static str, outcome: Outcome, took: Duration) {
         self.reconciles.get_or_create(&ReconcileLabels { controller, result: outcome.as_str() }).inc();
         self.durations.get_or_create(&ControllerLabels { controller }).observe(took.as_secs_f64());
     }
 
-    /// Counts an object on a data plane that was not as it shall be: `created`, `configured`, `repaired`, `refused` or
-    /// `failed`.
-    pub fn applied(&self, result: &'static str) {
-        self.applied.get_or_create(&ResultLabels { result }).inc();
+    /// Notes how long an object had been awake when its reconcile began.
+    pub fn waited(&self, controller: &'static str, wait: Duration) {
+        self.waits.get_or_create(&ControllerLabels { controller }).observe(wait.as_secs_f64());
     }
 
-    /// Counts what became of an object on a data plane.
-    pub fn applied_outcome(&self, outcome: &changes::Outcome) {
-        match outcome {
-            changes::Outcome::Created => self.applied("created"),
-            changes::Outcome::Configured { drift: None } => self.applied("configured"),
-            changes::Outcome::Configured { drift: Some(_) } => self.applied("repaired"),
-            changes::Outcome::Unchanged | changes::Outcome::Waiting(_) => {}
-            changes::Outcome::Refused(_) => self.applied("refused"),
-            changes::Outcome::Failed(_) => self.applied("failed"),
-        }
+    /// Shows the restarts of the watch of a kind from its start on.
+    pub fn watch_starts(&self, kind: &str) {
+        drop(self.watch_restarts.get_or_create(&KindLabels { kind: kind.to_owned() }));
+    }
+
+    /// Counts a watch of the control plane that is begun anew.
+    pub fn watch_restarted(&self, kind: &str) {
+        self.watch_restarts.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
+    }
+
+    /// Counts every request to the control plane that passes it.
+    pub fn control_plane_calls(&self) -> CallsLayer {
+        self.control_plane.0.layer()
+    }
+
+    /// Has the objects of the control plane counted at each scrape, from now on.
+    pub fn count_with(&self, census: impl Fn() -> Census + Send + Sync + 'static) {
+        self.census.set(census);
+    }
+
+    /// Begins to measure a data plane, by namespace/name.
+    pub fn add_plane(&self, data_plane: String) -> Arc<PlaneMetrics> {
+        self.planes.add(data_plane)
+    }
+
+    /// Drops all series of a data plane.
+    pub fn forget_plane(&self, data_plane: &str) {
+        self.planes.remove(data_plane);
     }
 
     /// Counts a Deployment that was brought to a data plane (`apply`) or removed from it (`remove`).
     pub fn deployed(&self, action: &'static str, result: &'static str, data_plane: &str, took: Duration) {
-        let data_plane = data_plane.to_owned();
-        self.deployed.get_or_create(&DeployLabels { action, result, data_plane }).inc();
+        if let Some(plane) = self.planes.get(data_plane) {
+            plane.deployed(action, result);
+        }
         self.deploy_durations.get_or_create(&ActionLabels { action }).observe(took.as_secs_f64());
     }
 
@@ -157,28 +213,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reconciles_are_counted_by_controller_and_result() {
-        let metrics = Metrics::default();
-        metrics.reconciled("organization", Outcome::Success, Duration::from_millis(3));
-        metrics.reconciled("organization", Outcome::Success, Duration::from_millis(3));
-        metrics.reconciled("organization", Outcome::Error, Duration::from_millis(3));
-        let text = metrics.encode().unwrap();
-        assert!(
-            text.contains(r#"kantor_reconciles_total{controller="organization",result="success"} 2"#),
-            "{text}"
-        );
-        assert!(
-            text.contains(r#"kantor_reconciles_total{controller="organization",result="error"} 1"#),
-            "{text}"
-        );
-        assert!(
-            text.contains(r#"kantor_reconcile_duration_seconds_count{controller="organization"} 3"#),
-            "{text}"
-        );
-        assert!(text.contains(r#"kantor_build_info{version=""#), "{text}");
-    }
-}
+mod tests;

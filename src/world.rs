@@ -1,5 +1,6 @@
 //! Everything Kantor knows of the control plane: one watch per kind, its store, and who is to be woken by a change.
 
+mod census;
 mod follow;
 mod index;
 mod schema;
@@ -31,12 +32,15 @@ use self::{
 pub use self::{
     schema::await_definitions,
     sync::{KindState, SyncBoard},
-    wake::Wakes,
+    wake::{Wake, Wakes},
 };
-use crate::core::{
-    hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
-    hostnames::book::Book,
-    scope::Scope,
+use crate::{
+    core::{
+        hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
+        hostnames::book::Book,
+        scope::Scope,
+    },
+    metrics::Metrics,
 };
 
 /// The control plane's objects. Cheap to clone.
@@ -81,11 +85,12 @@ impl World {
         client: &Client,
         scope: &Scope,
         sync: SyncBoard,
+        metrics: &Metrics,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> (Self, Wakes) {
         let (wakers, woken) = wake::channels();
-        let start = Start { client, scope, tasks, stop, sync, index: Arc::default(), wakers };
+        let start = Start { client, scope, metrics, tasks, stop, sync, index: Arc::default(), wakers };
         let claims: Arc<RwLock<Book>> = Arc::default();
         let stores = Stores {
             organizations: start.follow_all(Kind::Organization),
@@ -107,7 +112,10 @@ impl World {
         };
         // Whoever waits for the board finds the watches on it from now on.
         start.sync.forget(sync::STARTING);
-        (Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers }, woken)
+        let world = Self { stores, sync: start.sync, index: start.index, claims, wakers: start.wakers };
+        let counted = world.clone();
+        metrics.count_with(move || counted.census());
+        (world, woken)
     }
 
     /// Metadata of the namespace `name`.
@@ -159,32 +167,32 @@ impl World {
     /// Wakes `id` and those that depend on it: something outside the control plane has changed for them.
     pub fn wake_concerned(&self, id: &Id) {
         let woken = self.read().concerned(id);
-        self.wakers.wake(&woken);
+        self.wakers.wake(&woken, &caused_by(id));
     }
 
-    /// Wakes the object that `need` is about.
-    pub fn wake(&self, need: &Need) {
+    /// Wakes the object that `need` is about, because of `cause`.
+    pub fn wake(&self, need: &Need, cause: &Arc<str>) {
         if let Ok(id) = self.find(need) {
-            self.wakers.wake(&BTreeSet::from([id]));
+            self.wakers.wake(&BTreeSet::from([id]), cause);
         }
     }
 
-    /// Wakes the object with this UID.
-    pub fn wake_uid(&self, uid: &str) {
+    /// Wakes the object with this UID, because of `cause`.
+    pub fn wake_uid(&self, uid: &str, cause: &Arc<str>) {
         let found = self.read().with_uid(uid);
         if let Some(id) = found {
-            self.wakers.wake(&BTreeSet::from([id]));
+            self.wakers.wake(&BTreeSet::from([id]), cause);
         }
     }
 
-    /// Wakes the objects of `kind` that refer to the object with this UID.
-    pub fn wake_children(&self, uid: &str, kind: Kind) {
+    /// Wakes the objects of `kind` that refer to the object with this UID, because of `cause`.
+    pub fn wake_children(&self, uid: &str, kind: Kind, cause: &Arc<str>) {
         let children = {
             let index = self.read();
             let facts = index.with_uid(uid).and_then(|id| index.facts(&id).cloned());
             facts.map(|facts| hierarchy::children(&*index, &facts, kind)).unwrap_or_default()
         };
-        self.wakers.wake(&children.into_iter().collect());
+        self.wakers.wake(&children.into_iter().collect(), cause);
     }
 
     /// The claims of host names.
@@ -211,6 +219,7 @@ impl World {
 struct Start<'a> {
     client: &'a Client,
     scope: &'a Scope,
+    metrics: &'a Metrics,
     tasks: &'a TaskTracker,
     stop: &'a CancellationToken,
     sync: SyncBoard,
@@ -265,21 +274,26 @@ impl Start<'_> {
         let (index, wakers) = (self.index.clone(), self.wakers.clone());
         let changed = move |key: &ObjectRef<K>, object: Option<&K>| {
             also(key, object);
+            let id = Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name);
             let woken = {
                 let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
                 match object {
                     Some(object) => index.put(object.facts()),
-                    None => {
-                        index.remove(&Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name))
-                    }
+                    None => index.remove(&id),
                 }
             };
-            wakers.wake(&woken);
+            wakers.wake(&woken, &caused_by(&id));
         };
         if !self.scope.follows(kind) {
             places.clear();
         }
         let selection = Selection { labels: self.scope.selector(kind), names };
-        follow::start(places, &selection, &self.sync, self.tasks, self.stop, changed)
+        follow::start(places, &selection, &self.sync, self.metrics, self.tasks, self.stop, changed)
     }
+}
+
+/// A cause in words: `Deployment acme/shop`.
+fn caused_by(id: &Id) -> Arc<str> {
+    let Id { kind, namespace, name } = id;
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }.into()
 }

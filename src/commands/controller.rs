@@ -50,7 +50,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
     let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
-    let client = client(&args, &config, permit)?;
+    let metrics = Metrics::default();
+    let client = client(&args, &config, permit, &metrics)?;
     let listen = args.observability.listen;
     let listener = TcpListener::bind(listen)
         .await
@@ -61,7 +62,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());
-    let (metrics, sync) = (Metrics::default(), SyncBoard::default());
+    let sync = SyncBoard::default();
     let health = Health { sync: sync.clone(), stop: stop.clone() };
     background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
     let mut election = None;
@@ -72,12 +73,14 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
             metrics.leads(true);
             election = Some(background.spawn(lead(candidate, served.clone())));
         }
+    } else {
+        metrics.leads(true);
     }
     let scope = args.scope();
     stop.run_until_cancelled(await_definitions(&client, &scope, &sync)).await;
     if !stop.is_cancelled() {
-        let (world, wakes) = World::start(&client, &scope, sync, &background, &served);
-        let planes = Planes::new(args.plane_options(permit)?, Some(config), &background, &served);
+        let (world, wakes) = World::start(&client, &scope, sync, &metrics, &background, &served);
+        let planes = Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
         let context = context(&args, &client, world, planes, scope, metrics)?;
         controllers::start(&context, wakes, &work, &stop);
         work.close();
@@ -125,10 +128,16 @@ fn context(
 }
 
 /// A client of the control plane that keeps to the limits, and writes while it may.
-fn client(args: &ControllerArgs, config: &Config, permit: &'static Permit) -> anyhow::Result<Client> {
+fn client(
+    args: &ControllerArgs,
+    config: &Config,
+    permit: &'static Permit,
+    metrics: &Metrics,
+) -> anyhow::Result<Client> {
     let limits = &args.control_plane;
     let client = ClientBuilder::try_from(config.clone())
         .context("cannot make a client of the control plane's configuration")?
+        .with_layer(&metrics.control_plane_calls())
         .with_layer(&gate(permit))
         .with_layer(&RateLimitLayer::new(limits.control_plane_qps, limits.control_plane_burst))
         .with_layer(&ConcurrencyLimitLayer::new(usize::try_from(limits.control_plane_concurrency)?));

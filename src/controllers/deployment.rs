@@ -330,7 +330,7 @@ async fn write(
 /// Counts a deployment, if anything had to be done.
 fn count(done: &Applied, place: &Place, started: Instant, context: &Context) {
     for change in done.all() {
-        context.metrics.applied_outcome(&change.outcome);
+        place.plane.metrics().applied(&change.outcome);
     }
     if done.all().all(|change| change.outcome == Outcome::Unchanged) {
         return;

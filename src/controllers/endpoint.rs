@@ -237,7 +237,7 @@ impl EndpointTurn<'_> {
         let routes = placed(routes.collect());
         done.extend(self.context.engine.sync(&site, &owner, &routes).await);
         for change in &done {
-            self.context.metrics.applied_outcome(&change.outcome);
+            self.plane().metrics().applied(&change.outcome);
             member::announce_drift(self.endpoint, change, self.context).await;
         }
         done

@@ -95,14 +95,14 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
     let release = written.as_ref().unwrap_or(release);
     clean_up::follow_only(release, &recorded, context);
 
-    let unmade = make_namespaces(release, place, &recorded, context).await;
+    let unmade = make_namespaces(release, place, &recorded).await;
     let wanted: Vec<Placed> = rendered
         .into_iter()
         .zip(&recorded.resources)
         .map(|(rendered, entry)| (rendered.wanted, entry.uid.clone()))
         .collect();
     let changes = sync(release, place, &wanted, &unmade, context).await;
-    tell_of_drift(release, &changes, context).await;
+    tell_of_drift(release, place, &changes, context).await;
     let in_place = changes.iter().all(|change| change.outcome.is_in_place());
 
     // Only what is there for sure takes the place of what was there.
@@ -185,7 +185,6 @@ async fn make_namespaces(
     release: &Release,
     place: &Place,
     recorded: &Recorded,
-    context: &Context,
 ) -> HashMap<String, WriteError> {
     let mut unmade = HashMap::new();
     for name in &recorded.namespaces {
@@ -193,7 +192,7 @@ async fn make_namespaces(
             continue;
         }
         match own_writer(&place.at.plane).create(&release::targeted_namespace(release, name)).await {
-            Ok(_) => context.metrics.applied("created"),
+            Ok(_) => place.at.plane.metrics().applied(&Outcome::Created),
             Err(WriteError::Conflict) => {}
             Err(error) => {
                 unmade.insert(name.clone(), error);
@@ -281,9 +280,9 @@ fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
 }
 
 /// Tells users that somebody else changed objects, and counts.
-async fn tell_of_drift(release: &Release, changes: &[Change], context: &Context) {
+async fn tell_of_drift(release: &Release, place: &Place, changes: &[Change], context: &Context) {
     for change in changes {
-        context.metrics.applied_outcome(&change.outcome);
+        place.at.plane.metrics().applied(&change.outcome);
         member::announce_drift(release, change, context).await;
     }
 }

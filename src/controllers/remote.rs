@@ -54,38 +54,40 @@ fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
 /// An object concerns its owner, or those who share it; a namespace, its environment and its project.
 fn object_changed(context: &Context, change: &RemoteChange) {
     let is_namespace = change.kind == "Namespace" && change.group.is_empty();
+    let cause: Arc<str> = change.to_string().into();
     let label = |key: &str| change.labels.get(key).cloned().unwrap_or_default();
     if change.kind == "Gateway" && change.owner_uid().is_none() {
-        return gateway_changed(context, change);
+        return gateway_changed(context, change, &cause);
     }
     if let Some(uid) = change.owner_uid().filter(|_| change.kind == "EndpointSlice") {
         // Who answers behind a Service concerns those who lead there.
-        return context.world.wake_children(uid, Kind::Endpoint);
+        return context.world.wake_children(uid, Kind::Endpoint, &cause);
     }
     if let Some(uid) = change.owner_uid() {
-        context.world.wake_uid(uid);
+        context.world.wake_uid(uid, &cause);
     }
     let managed = label(plane::MANAGED_BY) == plane::MANAGED_BY_DEPLOYMENT_CONTROLLER;
     if is_namespace || (managed && change.owner_uid().is_none()) {
-        wake_sharers(context, change);
+        wake_sharers(context, change, &cause);
     }
     if !is_namespace {
         return;
     }
     for (kind, name) in [(Kind::Environment, plane::ENVIRONMENT_NAME), (Kind::Project, plane::PROJECT_NAME)] {
-        context.world.wake(&Need {
+        let need = Need {
             kind,
             namespace: change.plane.namespace.clone(),
             scope: vec![label(plane::ORGANIZATION_NAME)],
             name: label(name),
             passes_on: &[],
-        });
+        };
+        context.world.wake(&need, &cause);
     }
 }
 
 /// Wakes the Deployments that share a namespace and its isolation, and the Endpoints in it. What they recorded tells which
 /// they are: labels on the plane may just have been changed.
-fn wake_sharers(context: &Context, change: &RemoteChange) {
+fn wake_sharers(context: &Context, change: &RemoteChange, cause: &Arc<str>) {
     let namespace = change.namespace.as_ref().unwrap_or(&change.name);
     let is_there = |plane: Option<&PlaneRecord>, recorded: Option<&String>| {
         plane.is_some_and(|on| key_of(on) == change.plane) && recorded == Some(namespace)
@@ -100,12 +102,12 @@ fn wake_sharers(context: &Context, change: &RemoteChange) {
         is_there(status.data_plane.as_ref(), status.namespace.as_ref()).then(|| endpoint.uid())?
     });
     for uid in deployments.chain(endpoints) {
-        context.world.wake_uid(&uid);
+        context.world.wake_uid(&uid, cause);
     }
 }
 
 /// A gateway concerns all Endpoints of its plane, but not each time that it counts its routes anew.
-fn gateway_changed(context: &Context, change: &RemoteChange) {
+fn gateway_changed(context: &Context, change: &RemoteChange, cause: &Arc<str>) {
     let Ok(plane) = context.planes.get(&change.plane) else { return };
     let namespace = change.namespace.as_deref();
     let found = endpoint::gateways(&plane).and_then(|gateways| gateways.get(namespace, &change.name));
@@ -116,7 +118,7 @@ fn gateway_changed(context: &Context, change: &RemoteChange) {
     for endpoint in context.world.stores.endpoints.state() {
         let on = endpoint.status.as_ref().and_then(|status| status.data_plane.as_ref());
         if let Some(uid) = endpoint.uid().filter(|_| on.is_some_and(|on| key_of(on) == change.plane)) {
-            context.world.wake_uid(&uid);
+            context.world.wake_uid(&uid, cause);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Debug, sync::Arc, time::Instant};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future, stream};
 use kube::{
     Resource,
     runtime::{
@@ -14,16 +14,16 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, info_span, warn};
+use tracing::{Instrument, Span, debug, field, info_span, warn};
 
-use super::{Context, retry::Retries};
-use crate::{apply::WriteError, metrics::Outcome};
+use super::{Context, queue::Queue, retry::Retries};
+use crate::{apply::WriteError, metrics::Outcome, world::Wake};
 
 /// Runs `reconcile` for each object that `woken` names, until `stop` and then until those in flight have ended.
 pub(super) async fn run<K, Fut>(
     name: &'static str,
     store: Store<K>,
-    woken: mpsc::UnboundedReceiver<ObjectRef<K>>,
+    woken: mpsc::UnboundedReceiver<Wake<K>>,
     context: Arc<Context>,
     stop: CancellationToken,
     reconcile: impl Fn(Arc<K>, Arc<Context>) -> Fut + Send + Sync + Clone + 'static,
@@ -35,14 +35,28 @@ pub(super) async fn run<K, Fut>(
     if stop.run_until_cancelled(context.world.sync.synced()).await.is_none() {
         return;
     }
+    context.metrics.controller_starts(name);
     let retries = Arc::new(Retries::<ObjectRef<K>>::default());
-    let woken = stream::unfold(woken, |mut woken| async { woken.recv().await.map(|key| (key, woken)) });
+    let queue = Arc::new(Queue::default());
+    let queued = queue.clone();
+    let woken = stream::unfold((woken, queued), |(mut woken, queued)| async {
+        let wake = woken.recv().await?;
+        queued.note(wake.object.clone(), wake.since, wake.cause);
+        Some((wake.object, (woken, queued)))
+    });
 
-    let done = retries.clone();
+    let (done, begun) = (retries.clone(), queue.clone());
     let observed = move |object: Arc<K>, context: Arc<Context>| {
         let (reconcile, retries) = (reconcile.clone(), done.clone());
-        let span = info_span!("reconcile", controller = name, object = %ObjectRef::from_obj(&*object),
-            generation = object.meta().generation);
+        let key = ObjectRef::from_obj(&*object);
+        let waited = begun.take(&key);
+        let span = info_span!(
+            "reconcile", controller = name, object = %key, generation = object.meta().generation,
+            cause = waited.as_ref().map(|(_, cause)| &**cause), result = field::Empty
+        );
+        if let Some((since, _)) = waited {
+            context.metrics.waited(name, since.elapsed());
+        }
         async move {
             let started = Instant::now();
             let result = reconcile(object.clone(), context.clone()).await;
@@ -51,9 +65,10 @@ pub(super) async fn run<K, Fut>(
                 Err(WriteError::Conflict) => Outcome::Conflict,
                 Err(_) => Outcome::Error,
             };
+            Span::current().record("result", outcome.as_str());
             context.metrics.reconciled(name, outcome, started.elapsed());
             if outcome == Outcome::Success {
-                retries.succeeded(&ObjectRef::from_obj(&*object));
+                retries.succeeded(&key);
             }
             result.map(|next| {
                 if next == Action::await_change() {
@@ -80,14 +95,18 @@ pub(super) async fn run<K, Fut>(
         .reconcile_on(woken)
         .graceful_shutdown_on(async move { stop.cancelled().await })
         .run(observed, again, context)
-        .for_each(|result| async move {
+        .for_each(|result| {
             match result {
                 // An object that was deleted before its turn came.
-                Err(controller::Error::ObjectNotFound(object)) => debug!(%object, "gone"),
+                Err(controller::Error::ObjectNotFound(object)) => {
+                    debug!(%object, "gone");
+                    queue.forget(&object.name, object.namespace.as_deref());
+                }
                 // Said above, with when it is tried again.
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
                 Err(error) => warn!(controller = name, %error, "the queue failed"),
             }
+            future::ready(())
         })
         .await;
 }

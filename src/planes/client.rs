@@ -1,9 +1,9 @@
 //! Clients of one cluster whose credentials can be exchanged while they are in use.
 //!
 //! ```text
-//! calls    ─→ concurrency ─→ rate ─┐
-//! probes   ────────────────────────┼─→ token ─→ Pool (time-outs, address filter, TLS with the certificate)
-//! watches  ────────────────────────┘            one for calls and probes, one without read time-out for watches
+//! calls    ─→ concurrency ─→ rate ─→ counted ─┐
+//! probes   ───────────────────────────────────┼─→ token ─→ Pool (time-outs, address filter, TLS with the certificate)
+//! watches  ──────────────────────────→ counted ─┘            one for calls and probes, one without read time-out for watches
 //! ```
 
 mod change;
@@ -32,7 +32,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use tower::{BoxError, Service, ServiceBuilder, limit::ConcurrencyLimitLayer};
+use tower::{BoxError, Layer, Service, ServiceBuilder, limit::ConcurrencyLimitLayer};
 
 pub use self::change::AccessChange;
 pub(super) use self::resolve::ResolveError;
@@ -43,6 +43,7 @@ use self::{
 use super::{Access, AddressPolicy, Auth, RemoteAccess};
 use crate::{
     limits::RateLimitLayer,
+    metrics::PlaneMetrics,
     permit::{Permit, gate},
 };
 
@@ -90,6 +91,7 @@ impl Connection {
         access: &Access,
         own: Option<&Config>,
         settings: &ClientSettings,
+        metrics: &PlaneMetrics,
         tasks: &TaskTracker,
         parent: &CancellationToken,
     ) -> Result<Self, AccessError> {
@@ -136,11 +138,13 @@ impl Connection {
             .layer(ConcurrencyLimitLayer::new(settings.concurrency.max(1)))
             .layer(RateLimitLayer::new(settings.qps, settings.burst))
             .layer(gate(settings.permit))
+            .layer(metrics.calls.layer())
             .service(transport(&pools[0], Some(&doubt), ANSWER_LIMIT)?);
+        let watches = metrics.calls.layer().layer(transport(&pools[1], Some(&doubt), usize::MAX)?);
         Ok(Self {
             calls: Client::new(calls, "default"),
             probes: Client::new(transport(&pools[0], None, ANSWER_LIMIT)?, "default"),
-            watches: Client::new(transport(&pools[1], Some(&doubt), usize::MAX)?, "default"),
+            watches: Client::new(watches, "default"),
             doubt,
             credentials,
             pools,

@@ -37,6 +37,7 @@ use super::{
     plane::{Plane, Session},
     registry::Hub,
 };
+use crate::metrics::PlaneMetrics;
 
 /// Probes that callers ask for by their doubts are at least this far apart.
 const DOUBT_SPACING: Duration = Duration::from_secs(1);
@@ -48,6 +49,7 @@ pub(super) struct Connector {
     id: u64,
     access: watch::Receiver<Access>,
     hub: Arc<Hub>,
+    metrics: Arc<PlaneMetrics>,
     machine: Machine,
     published: Arc<RwLock<PlaneState>>,
     /// Connections and watches.
@@ -64,6 +66,7 @@ impl Connector {
         access: watch::Receiver<Access>,
         known_uid: Option<String>,
         hub: Arc<Hub>,
+        metrics: Arc<PlaneMetrics>,
         stop: CancellationToken,
     ) -> (Self, Arc<RwLock<PlaneState>>) {
         let published = Arc::new(RwLock::new(PlaneState::Connecting));
@@ -72,6 +75,7 @@ impl Connector {
             id,
             access,
             hub,
+            metrics,
             machine: Machine::new(known_uid),
             published: published.clone(),
             tasks: TaskTracker::new(),
@@ -94,8 +98,13 @@ impl Connector {
         loop {
             let access = self.access.borrow_and_update().clone();
             // Boxed: planes that wait would otherwise hold the room that an attempt takes.
-            let attempt =
-                Box::pin(attempt(self.hub.clone(), access.clone(), self.tasks.clone(), self.stop.clone()));
+            let attempt = Box::pin(attempt(
+                self.hub.clone(),
+                access.clone(),
+                self.metrics.clone(),
+                self.tasks.clone(),
+                self.stop.clone(),
+            ));
             let Some(outcome) = unless_changed(&mut self.access, attempt).await else { continue };
             match outcome {
                 Ok((connection, found)) => Box::pin(self.hold(access, connection, found)).await,
@@ -118,8 +127,14 @@ impl Connector {
         }
         let (kinds, kinds_seen) = watch::channel(found.kinds);
         let concurrency = self.hub.options.concurrency;
-        let session =
-            Session::new(&connection, self.tasks.clone(), self.hub.objects.clone(), kinds_seen, concurrency);
+        let session = Session::new(
+            &connection,
+            self.tasks.clone(),
+            self.hub.objects.clone(),
+            kinds_seen,
+            concurrency,
+            self.metrics.clone(),
+        );
         let mut plane =
             Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
         self.hub.put(&plane, &self.stop);
@@ -152,6 +167,7 @@ impl Connector {
                 }
                 () = sleep_until(due) => {}
             }
+            let asked = Instant::now();
             let probe = probe::alive(&connection.probes, self.hub.options.probe_timeout);
             // A new access makes the answer worthless: the plane is probed again with it.
             let Some(outcome) = until_changed(&self.access, probe).await else {
@@ -159,7 +175,10 @@ impl Connector {
                 continue;
             };
             let verdict = match outcome {
-                Ok(uid) => self.machine.answered(Timestamp::now(), &uid),
+                Ok(uid) => {
+                    self.metrics.probed(asked.elapsed());
+                    self.machine.answered(Timestamp::now(), &uid)
+                }
                 Err(failure) => self.machine.failed(Timestamp::now(), failure),
             };
             if verdict == Verdict::Disconnect {
@@ -230,6 +249,7 @@ impl Connector {
         if state::same_but_for_contact(&old, new) {
             return;
         }
+        self.metrics.connected(matches!(new, PlaneState::Connected { .. }));
         match new {
             PlaneState::Connecting => info!(plane = %self.key, "connecting"),
             PlaneState::Connected { server_version, cluster_uid, capabilities, .. } => info!(
@@ -237,6 +257,7 @@ impl Connector {
                 "connected"
             ),
             PlaneState::Disconnected { why, message, .. } => {
+                self.metrics.disconnected(why.as_str());
                 warn!(plane = %self.key, reason = %why, message, "not connected; trying again");
             }
         }
@@ -261,12 +282,13 @@ enum Exchange {
 async fn attempt(
     hub: Arc<Hub>,
     access: Access,
+    metrics: Arc<PlaneMetrics>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> Result<(Connection, Found), Failure> {
+    let settings = hub.options.client_settings();
     let connection =
-        Connection::open(&access, hub.own.as_ref(), &hub.options.client_settings(), &tasks, &stop)
-            .map_err(unusable)?;
+        Connection::open(&access, hub.own.as_ref(), &settings, &metrics, &tasks, &stop).map_err(unusable)?;
     let found = probe::everything(&connection.probes, hub.options.attempt_timeout).await?;
     Ok((connection, found))
 }

@@ -15,6 +15,7 @@ use super::{
     subscribers::Subscribers,
     watches::{FIRST_RETRY, Follows, Surroundings},
 };
+use crate::metrics::PlaneMetrics;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -47,6 +48,7 @@ pub(super) struct Session {
     kinds: watch::Receiver<Arc<ServedKinds>>,
     slots: Arc<Semaphore>,
     follows: Follows,
+    metrics: Arc<PlaneMetrics>,
 }
 
 impl Session {
@@ -56,6 +58,7 @@ impl Session {
         changes: Subscribers<RemoteChange>,
         kinds: watch::Receiver<Arc<ServedKinds>>,
         concurrency: usize,
+        metrics: Arc<PlaneMetrics>,
     ) -> Arc<Self> {
         Arc::new(Self {
             calls: connection.calls.clone(),
@@ -67,6 +70,7 @@ impl Session {
             kinds,
             slots: Arc::new(Semaphore::new(concurrency.max(1))),
             follows: Follows::default(),
+            metrics,
         })
     }
 }
@@ -134,6 +138,11 @@ impl Plane {
         self.session.kinds.borrow().serving(kind)
     }
 
+    /// What is measured of it.
+    pub fn metrics(&self) -> &PlaneMetrics {
+        &self.session.metrics
+    }
+
     /// Cancelled when the plane is disconnected or forgotten.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.session.closed
@@ -157,6 +166,7 @@ impl Plane {
             changes: session.changes.clone(),
             kinds: session.kinds.clone(),
             first_retry: FIRST_RETRY,
+            metrics: session.metrics.clone(),
         })
     }
 

@@ -17,9 +17,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange, client::ClientSettings,
-    connector::Connector, subscribers::Subscribers,
+    connector::Connector, credentials_expiry, subscribers::Subscribers,
 };
-use crate::permit::{ALWAYS, Permit};
+use crate::{
+    metrics::{Metrics, PlaneMetrics},
+    permit::{ALWAYS, Permit},
+};
 
 /// Settings of all planes.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +113,7 @@ pub(super) struct Hub {
     pub(super) options: PlaneOptions,
     /// How the operator reaches its own cluster.
     pub(super) own: Option<Config>,
+    pub(super) metrics: Metrics,
     pub(super) changes: Subscribers<PlaneKey>,
     pub(super) objects: Subscribers<RemoteChange>,
     /// Without limit or age: what is evicted would still be connected. Only connectors put and remove.
@@ -138,6 +142,7 @@ struct Wanted {
     id: u64,
     access: watch::Sender<Access>,
     state: Arc<RwLock<PlaneState>>,
+    metrics: Arc<PlaneMetrics>,
     stop: CancellationToken,
     ended: CancellationToken,
 }
@@ -148,13 +153,14 @@ impl Planes {
     pub fn new(
         options: PlaneOptions,
         own: Option<Config>,
+        metrics: Metrics,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
         let connected = Cache::builder().build();
         let (changes, objects) = (Subscribers::default(), Subscribers::default());
         Self {
-            hub: Arc::new(Hub { options, own, changes, objects, connected }),
+            hub: Arc::new(Hub { options, own, metrics, changes, objects, connected }),
             wanted: Arc::default(),
             next_id: Arc::default(),
             tasks: tasks.clone(),
@@ -175,6 +181,7 @@ impl Planes {
     pub fn want_known(&self, key: &PlaneKey, access: Access, cluster_uid: Option<String>) {
         let mut wanted = self.wanted.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = wanted.get(key) {
+            known.metrics.credentials_expire(expiry(&access));
             known.access.send_if_modified(|current| {
                 let changed = AccessChange::between(current, &access) != AccessChange::Nothing;
                 if changed {
@@ -185,10 +192,13 @@ impl Planes {
             return;
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let metrics = self.hub.metrics.add_plane(key.to_string());
+        metrics.credentials_expire(expiry(&access));
         let (access, accesses) = watch::channel(access);
         let (stop, ended) = (self.stop.child_token(), CancellationToken::new());
         let hub = self.hub.clone();
-        let (connector, state) = Connector::new(key.clone(), id, accesses, cluster_uid, hub, stop.clone());
+        let (connector, state) =
+            Connector::new(key.clone(), id, accesses, cluster_uid, hub, metrics.clone(), stop.clone());
         let end = ended.clone().drop_guard();
         // Tracked inside the task, so that whoever waits for the end finds it off the books.
         let running = self.tasks.track_future(connector.run());
@@ -196,18 +206,21 @@ impl Planes {
             running.await;
             drop(end);
         });
-        wanted.insert(key.clone(), Wanted { id, access, state, stop, ended });
+        wanted.insert(key.clone(), Wanted { id, access, state, metrics, stop, ended });
     }
 
     /// Stops everything of a plane at once. The future, which need not be awaited, ends when nothing of it is left:
     /// no task, no watch, no connection.
     pub fn forget(&self, key: &PlaneKey) -> impl Future<Output = ()> + Send + use<> {
-        let wanted = self.wanted.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        let mut all = self.wanted.write().unwrap_or_else(PoisonError::into_inner);
+        let wanted = all.remove(key);
         if let Some(wanted) = &wanted {
             wanted.stop.cancel();
+            self.hub.metrics.forget_plane(&key.to_string());
             self.hub.withdraw(key, wanted.id);
             self.hub.changes.tell(key);
         }
+        drop(all);
         async move {
             if let Some(wanted) = wanted {
                 wanted.ended.cancelled().await;
@@ -252,6 +265,14 @@ impl Planes {
     /// Tells, from now on, of each followed object on any plane that was added, changed or deleted.
     pub fn remote_changes(&self) -> mpsc::UnboundedReceiver<RemoteChange> {
         self.hub.objects.subscribe()
+    }
+}
+
+/// When the credentials of an access expire, in seconds since 1970.
+fn expiry(access: &Access) -> Option<i64> {
+    match access {
+        Access::InCluster => None,
+        Access::Remote(remote) => credentials_expiry(remote).map(jiff::Timestamp::as_second),
     }
 }
 

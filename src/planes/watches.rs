@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::store::Store;
 use super::{PlaneKey, ServedKinds, subscribers::Subscribers};
+use crate::metrics::PlaneMetrics;
 
 /// How much of each object is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +70,17 @@ impl RemoteChange {
     /// UID of the object's owner in the control plane.
     pub fn owner_uid(&self) -> Option<&str> {
         owner_uid(&self.labels)
+    }
+}
+
+/// As a cause: `Pod shop/web-1 on acme/eu`.
+impl fmt::Display for RemoteChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{} on {}", self.name, self.plane)
     }
 }
 
@@ -159,6 +171,7 @@ pub(super) struct Surroundings {
     pub(super) kinds: watch::Receiver<Arc<ServedKinds>>,
     /// When to ask again for what the server refuses; then later each time.
     pub(super) first_retry: Duration,
+    pub(super) metrics: Arc<PlaneMetrics>,
 }
 
 /// A server that starts does not serve custom resources for a moment, and its discovery need not change for it.

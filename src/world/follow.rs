@@ -22,6 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use super::sync::{self, KindState, SyncBoard};
+use crate::metrics::Metrics;
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -57,6 +58,7 @@ pub(super) fn start<K: Followed>(
     places: Vec<Place<K>>,
     selection: &Selection,
     board: &SyncBoard,
+    metrics: &Metrics,
     tasks: &TaskTracker,
     stop: &CancellationToken,
     changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
@@ -70,6 +72,8 @@ pub(super) fn start<K: Followed>(
     for Place { namespace, api } in places {
         let place = sync::place(&kind, namespace.as_deref());
         board.set(&place, KindState::Listing);
+        metrics.watch_starts(&kind);
+        let (metrics, kind) = (metrics.clone(), kind.clone());
         let mut follower = Follower {
             place,
             namespace,
@@ -90,6 +94,7 @@ pub(super) fn start<K: Followed>(
                     // A watch that is resumed after a failure tells nothing until something changes. So each failure
                     // is followed by a new list, whose end is told.
                     let synced = follower.run(watcher(api.clone(), config.clone())).await;
+                    metrics.watch_restarted(&kind);
                     wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
                     tokio::time::sleep(wait).await;
                 }

@@ -99,6 +99,12 @@ impl SyncBoard {
         })
     }
 
+    /// Whether each kind is followed at the moment.
+    pub(super) fn followed(&self) -> Vec<(String, bool)> {
+        let states = self.0.borrow();
+        states.iter().map(|(kind, state)| (kind.clone(), *state == KindState::Synced)).collect()
+    }
+
     /// What is still missing until all stores have been filled once; empty when nothing is.
     pub fn missing(&self) -> Vec<String> {
         self.0.borrow().iter().filter_map(|(kind, state)| Self::why_missing(kind, state)).collect()

@@ -1,6 +1,6 @@
 //! Waking: a channel per controller.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use kantor_api::{
     Component, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Endpoint,
@@ -11,19 +11,29 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::core::hierarchy::{Id, Kind};
 
+/// An object that is to be looked at.
+pub struct Wake<K: Resource> {
+    /// The object.
+    pub object: ObjectRef<K>,
+    /// Since when.
+    pub since: Instant,
+    /// What has changed for it: an object, in words.
+    pub cause: Arc<str>,
+}
+
 /// Declares a channel per kind that is woken.
 macro_rules! channels {
     ($($kind:ident => $field:ident),+ $(,)?) => {
         /// Who is to be woken: a stream per kind.
         #[expect(missing_docs, reason = "the kinds of the API, by their names")]
         pub struct Wakes {
-            $(pub $field: UnboundedReceiver<ObjectRef<$kind>>,)+
+            $(pub $field: UnboundedReceiver<Wake<$kind>>,)+
         }
 
         /// The other ends of [`Wakes`].
         #[derive(Clone)]
         pub(super) struct Wakers {
-            $($field: UnboundedSender<ObjectRef<$kind>>,)+
+            $($field: UnboundedSender<Wake<$kind>>,)+
         }
 
         /// All channels.
@@ -33,12 +43,16 @@ macro_rules! channels {
         }
 
         impl Wakers {
-            /// Wakes each of `ids`; kinds without a controller sleep on.
-            pub(super) fn wake(&self, ids: &BTreeSet<Id>) {
+            /// Wakes each of `ids` because of `cause`; kinds without a controller sleep on.
+            pub(super) fn wake(&self, ids: &BTreeSet<Id>, cause: &Arc<str>) {
+                let since = Instant::now();
                 for id in ids {
                     match id.kind {
                         // A closed channel is that of a controller that has ended.
-                        $(Kind::$kind => drop(self.$field.send(object_ref(id))),)+
+                        $(Kind::$kind => {
+                            let wake = Wake { object: object_ref(id), since, cause: cause.clone() };
+                            drop(self.$field.send(wake));
+                        })+
                         _ => {}
                     }
                 }

@@ -41,6 +41,7 @@ fn generated() -> BTreeMap<PathBuf, String> {
     files.extend(reference::pages());
     files.extend(roles());
     files.extend(chart::files());
+    files.extend(monitoring());
     files
 }
 
@@ -55,6 +56,26 @@ fn roles() -> impl Iterator<Item = (PathBuf, String)> {
         ("charts/kantor/files/data-plane.yaml", rbac::rules(&rbac::data_plane())),
     ];
     files.into_iter().map(|(path, yaml)| (path.into(), format!("{NOTICE}{yaml}")))
+}
+
+/// The alert rules as an object of the Prometheus Operator, and what the chart takes of them.
+fn monitoring() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/monitoring");
+    let rules = fs::read_to_string(root.join("rules.yaml")).unwrap();
+    let dashboard = fs::read_to_string(root.join("dashboard.json")).unwrap();
+    let groups = rules.lines().filter(|line| !line.starts_with('#')).fold(String::new(), |text, line| {
+        let indent = if line.is_empty() { "" } else { "  " };
+        format!("{text}{indent}{line}\n")
+    });
+    let object = format!(
+        "{NOTICE}apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: kantor\n  labels:\n    \
+         app.kubernetes.io/name: kantor\nspec:\n{groups}"
+    );
+    BTreeMap::from([
+        ("config/monitoring/prometheus-rule.yaml".into(), object),
+        ("charts/kantor/files/rules.yaml".into(), format!("{NOTICE}{rules}")),
+        ("charts/kantor/files/dashboard.json".into(), dashboard),
+    ])
 }
 
 #[test]

@@ -11,6 +11,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace},
     rbac::v1::PolicyRule,
 };
+use kantor::metrics::Metrics;
 use kantor::planes::{
     Access, AddressPolicy, Auth, DisconnectReason, NotConnected, Plane, PlaneKey, PlaneOptions, PlaneState,
     Planes, RemoteAccess,
@@ -90,7 +91,7 @@ pub struct Registry {
 impl Registry {
     pub fn new(options: PlaneOptions, own: Option<Config>) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let planes = Planes::new(options, own, &tasks, &stop);
+        let planes = Planes::new(options, own, Metrics::default(), &tasks, &stop);
         Self { planes, tasks, _stop: stop.drop_guard() }
     }
 

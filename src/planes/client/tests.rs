@@ -43,7 +43,8 @@ fn open(access: &Access) -> Result<Connection, AccessError> {
         addresses: AddressPolicy { allow_loopback: false },
         permit: &crate::permit::ALWAYS,
     };
-    Connection::open(access, None, &settings, &TaskTracker::new(), &CancellationToken::new())
+    let metrics = PlaneMetrics::default();
+    Connection::open(access, None, &settings, &metrics, &TaskTracker::new(), &CancellationToken::new())
 }
 
 #[test]

@@ -1,7 +1,10 @@
 use secrecy::SecretString;
 
 use super::*;
-use crate::planes::{Auth, RemoteAccess, client::Connection, connector::Facts, plane::Session};
+use crate::{
+    metrics::PlaneMetrics,
+    planes::{Auth, RemoteAccess, client::Connection, connector::Facts, plane::Session},
+};
 
 fn key() -> PlaneKey {
     PlaneKey { namespace: "acme".to_owned(), name: "plane".to_owned() }
@@ -17,21 +20,34 @@ fn access(token: &str) -> Access {
 }
 
 fn planes() -> Planes {
-    Planes::new(PlaneOptions::default(), None, &TaskTracker::new(), &CancellationToken::new())
+    Planes::new(
+        PlaneOptions::default(),
+        None,
+        Metrics::default(),
+        &TaskTracker::new(),
+        &CancellationToken::new(),
+    )
 }
 
 /// A plane of the connector with this number.
 fn plane(id: u64) -> Plane {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let settings = PlaneOptions::default().client_settings();
-    let connection = Connection::open(&access("a"), None, &settings, &tasks, &stop).unwrap();
+    let metrics = Arc::new(PlaneMetrics::default());
+    let connection = Connection::open(&access("a"), None, &settings, &metrics, &tasks, &stop).unwrap();
     let facts = Facts {
         server_version: "v1.36.3".to_owned(),
         cluster_uid: "uid".to_owned(),
         capabilities: super::super::Capabilities::default(),
     };
-    let session =
-        Session::new(&connection, tasks, Subscribers::default(), watch::channel(Arc::default()).1, 1);
+    let session = Session::new(
+        &connection,
+        tasks,
+        Subscribers::default(),
+        watch::channel(Arc::default()).1,
+        1,
+        metrics,
+    );
     Plane::new(key(), id, facts, Duration::from_secs(1), session)
 }
 
@@ -54,4 +70,19 @@ async fn a_connector_that_was_stopped_hands_out_nothing() {
     stopped.cancel();
     planes.hub.put(&plane(1), &stopped);
     assert!(planes.get(&key()).is_err());
+}
+
+#[tokio::test]
+async fn a_plane_is_measured_from_when_it_is_wanted_until_it_is_forgotten() {
+    let planes = planes();
+    let text = || planes.hub.metrics.encode().unwrap();
+    // {"exp": 1900000000}
+    planes.want(&key(), access("e30.eyJleHAiOjE5MDAwMDAwMDB9.e30"));
+    assert!(text().contains(r#"kantor_plane_connected{data_plane="acme/plane"} 0"#), "{}", text());
+    let expiry = r#"kantor_plane_credentials_expiry_timestamp_seconds{data_plane="acme/plane"} 1900000000"#;
+    assert!(text().contains(expiry), "{}", text());
+    planes.want(&key(), access("not a JWT"));
+    assert!(!text().contains("credentials_expiry"), "{}", text());
+    planes.forget(&key()).await;
+    assert!(!text().contains("acme/plane"), "{}", text());
 }

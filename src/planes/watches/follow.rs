@@ -78,6 +78,10 @@ impl Follower {
                     self.take_all(watcher(api, config), without_data).await
                 }
             };
+            // A kind that is not served is not a watch that fails.
+            if matches!(refused, FollowState::Failing { .. }) {
+                self.surroundings.metrics.watch_restarted();
+            }
             if self.set(refused) == FollowState::Synced {
                 wait = first;
             }

@@ -10,6 +10,7 @@ mod command;
 mod go;
 mod helm;
 mod progress;
+mod rules;
 mod traffic;
 
 use std::{
@@ -23,6 +24,7 @@ pub use bundles::CrdBundle;
 pub(crate) use bundles::kwok_stages;
 pub use helm::helm;
 pub(crate) use progress::say;
+pub use rules::rules_checker;
 pub use traffic::{Traffic, traffic};
 
 /// The Kubernetes version that clusters run.
@@ -105,6 +107,7 @@ pub fn provide_all() -> Result<PathBuf> {
         bundle.files()?;
     }
     kwok_stages()?;
+    rules_checker()?;
     if let Some(folder) = common_folder(&paths) {
         return Ok(folder);
     }

@@ -38,6 +38,7 @@ async fn what_was_refused_is_asked_for_again_when_the_served_kinds_change() {
             kinds: kinds_seen,
             // Longer than this test: nothing is asked for again by itself.
             first_retry: PATIENCE * 60,
+            metrics: Arc::default(),
         };
         let followed = start(&ApiResource::erase::<ConfigMap>(&()), "", Follow::Whole, surroundings);
         for _ in 1..4 {

@@ -26,6 +26,8 @@ pub(super) struct Pin {
 pub(super) struct Program {
     pub(super) name: &'static str,
     pub(super) pin: &'static Pin,
+    /// The program itself, where it is ours and not one of the module's dependencies.
+    pub(super) main: Option<&'static str>,
     pub(super) package: String,
     pub(super) linker_flags: String,
 }
@@ -48,6 +50,7 @@ impl Binary {
         Program {
             name: self.name(),
             pin: self.pin(),
+            main: None,
             package: self.package(),
             linker_flags: self.linker_flags(),
         }
@@ -123,6 +126,9 @@ impl Program {
         let source = Folder::temporary("build")?;
         fs::write(source.path().join("go.mod"), self.pin.go_mod)?;
         fs::write(source.path().join("go.sum"), self.pin.go_sum)?;
+        if let Some(main) = self.main {
+            fs::write(source.path().join("main.go"), main)?;
+        }
         go::check(source.path())?;
 
         let partial = folder.join(format!("{PARTIAL}{}", self.name));

@@ -58,6 +58,7 @@ pub fn traffic() -> Result<Traffic> {
         let program = Program {
             name: ENVOY_GATEWAY,
             pin: &PIN,
+            main: None,
             package: "github.com/envoyproxy/gateway/cmd/envoy-gateway".to_owned(),
             linker_flags: "-s -w".to_owned(),
         };
@@ -66,6 +67,7 @@ pub fn traffic() -> Result<Traffic> {
     Ok(Traffic { envoy_gateway, envoy })
 }
 
+/// The program of this name, after having it made in `folder` if it is nowhere.
 pub(super) fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if let Some(path) = found(name, folder)? {
         return Ok(path);
