@@ -14,6 +14,7 @@ mod parents;
 mod place;
 mod release;
 mod remote;
+mod renewal;
 mod retry;
 mod run;
 mod secrets;
@@ -77,6 +78,7 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
         };
     }
     tasks.spawn(remote::run(context.clone(), stop.clone()));
+    tasks.spawn(renewal::run(context.clone(), stop.clone()));
     start!("organization", organizations, organization::reconcile);
     start!("data-plane", data_planes, data_plane::reconcile);
     start!("environment", environments, environment::reconcile);

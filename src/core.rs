@@ -11,6 +11,8 @@ pub mod hostnames;
 pub mod lifecycle;
 pub mod namespaces;
 pub mod organization;
+pub mod registration;
 pub mod release;
+pub mod renewal;
 pub mod settings;
 pub mod tenancy;

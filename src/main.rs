@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use kantor::commands::{controller, crds};
+use kantor::commands::{controller, crds, plane};
 
 /// Multi-cluster platform operator: keeps applications on registered Kubernetes clusters as declared.
 #[derive(Parser)]
@@ -17,6 +17,7 @@ struct Cli {
 enum Command {
     Controller(Box<controller::ControllerArgs>),
     Crds(crds::CrdsArgs),
+    Plane(plane::PlaneArgs),
 }
 
 #[tokio::main]
@@ -24,6 +25,7 @@ async fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Controller(args) => controller::run(*args).await,
         Command::Crds(args) => crds::run(&args),
+        Command::Plane(args) => plane::run(args).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
