@@ -11,10 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use kantor_testbed::{
-    Cluster, CrdBundle, KubeconfigSpec, Operator,
-    assets::Binary,
-};
+use kantor_testbed::{Cluster, CrdBundle, KubeconfigSpec, Operator, assets::Binary};
 use serde_json::{Value, json};
 
 use super::pages::{Block, page, pages, root};
@@ -52,7 +49,9 @@ fn fate(block: &Block) -> Result<Fate<'_>, String> {
         ("", _) => Err("say what is in it: sh, yaml, text, rust, …".to_owned()),
         _ => {
             let is_command = |line: &str| {
-                ["kubectl ", "kantor ", "helm ", "make ", "cargo "].iter().any(|program| line.starts_with(program))
+                ["kubectl ", "kantor ", "helm ", "make ", "cargo "]
+                    .iter()
+                    .any(|program| line.starts_with(program))
             };
             match block.text.lines().find(|line| is_command(line)) {
                 Some(line) => Err(format!("{line:?} is a command: mark the block as sh")),
@@ -101,7 +100,7 @@ fn kubeconfig(clusters: &[&KubeconfigSpec]) -> String {
 fn run(block: &Block, folder: &Path, environment: &[(&str, String)]) -> Result<(), String> {
     let script = format!("set -euo pipefail\n{}", block.text);
     let mut bash = Command::new("timeout");
-    bash.args(["--kill-after=5", "300", "bash", "-c", &script]).current_dir(folder).stdin(Stdio::null());
+    bash.args(["--kill-after=5", "600", "bash", "-c", &script]).current_dir(folder).stdin(Stdio::null());
     bash.env_remove("KUBECONFIG").envs(environment.iter().map(|(name, value)| (*name, value)));
     let output = bash.output().unwrap();
     if output.status.success() {
@@ -117,12 +116,16 @@ async fn every_command_that_can_run_does() {
         Cluster::builder().name(name).controllers(true).scheduler(true).nodes(1).crds(&CrdBundle::ALL).start()
     };
     let control_plane = Cluster::builder().name("control-plane").controllers(true).start();
-    let (control_plane, eu, us) = tokio::try_join!(control_plane, plane("plane-eu"), plane("plane-us")).unwrap();
+    let (control_plane, eu, us) =
+        tokio::try_join!(control_plane, plane("plane-eu"), plane("plane-us")).unwrap();
     let kantor = Path::new(env!("CARGO_BIN_EXE_kantor"));
-    let operator =
-        Operator::start(kantor, &control_plane.kubeconfig(), ["--allow-loopback-planes", "--leader-elect=true"])
-            .await
-            .unwrap();
+    let operator = Operator::start(
+        kantor,
+        &control_plane.kubeconfig(),
+        ["--allow-loopback-planes", "--leader-elect=true"],
+    )
+    .await
+    .unwrap();
 
     let folder = tempfile::tempdir().unwrap();
     let bin = folder.path().join("bin");

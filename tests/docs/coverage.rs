@@ -20,7 +20,8 @@ fn every_reason_stands_in_troubleshooting() {
 /// Names of all tests of the project.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = ["src", "api", "tests"].iter().map(|folder| root().join(folder)).collect();
+    let mut folders: Vec<PathBuf> =
+        ["src", "api", "tests"].iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

@@ -15,13 +15,17 @@ use super::pages::{Block, Page, pages, root};
 
 /// The objects of a block that are of Kantor's API. A block may also be a part of one; those have no apiVersion.
 fn objects(page: &Page, block: &Block) -> Vec<DynamicObject> {
+    if !block.text.contains("apiVersion: openchoreo.dev/") {
+        return vec![];
+    }
     let at = format!("{}:{}", page.path.display(), block.line);
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(&block.text).unwrap_or_else(|error| panic!("{at}: {error}"));
     let ours = documents.into_iter().filter(|document| {
         document["apiVersion"].as_str().is_some_and(|version| version.starts_with("openchoreo.dev/"))
     });
-    ours.map(|document| serde_json::from_value(document).unwrap_or_else(|error| panic!("{at}: {error}"))).collect()
+    ours.map(|document| serde_json::from_value(document).unwrap_or_else(|error| panic!("{at}: {error}")))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

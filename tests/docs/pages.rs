@@ -46,7 +46,10 @@ pub fn pages() -> Vec<Page> {
     }
     found.sort();
     paths.extend(found);
-    paths.into_iter().map(|path| Page { text: fs::read_to_string(root().join(&path)).unwrap(), path }).collect()
+    paths
+        .into_iter()
+        .map(|path| Page { text: fs::read_to_string(root().join(&path)).unwrap(), path })
+        .collect()
 }
 
 /// The page at `path`.

@@ -100,7 +100,10 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
     plane_ready(&stage, "us").await;
     assert_eq!(accounts(&plane).await, 1);
     for said in [text(&done.stderr), stage.operator.log()] {
-        assert!(!said.contains(&token) && !said.contains(&token_of(&stage, "us").await), "a token was let out");
+        assert!(
+            !said.contains(&token) && !said.contains(&token_of(&stage, "us").await),
+            "a token was let out"
+        );
     }
 
     // It may do what Kantor does, and hand nothing on.
@@ -116,7 +119,8 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
             name: Some(name.to_owned()),
             ..ResourceAttributes::default()
         };
-        let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+        let spec =
+            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
         reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed

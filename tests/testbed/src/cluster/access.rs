@@ -149,9 +149,11 @@ impl Cluster {
         });
         let encoded = |part: &Value| BASE64_URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", encoded(&json!({"alg": "ES256", "typ": "JWT"})), encoded(&payload));
-        let pem = fs::read_to_string(self.files.path(SERVICE_ACCOUNT_KEY)).context("read the key of tokens")?;
+        let pem =
+            fs::read_to_string(self.files.path(SERVICE_ACCOUNT_KEY)).context("read the key of tokens")?;
         let base64: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
-        let (pkcs8, random) = (BASE64_STANDARD.decode(base64).context("read the key of tokens")?, SystemRandom::new());
+        let (pkcs8, random) =
+            (BASE64_STANDARD.decode(base64).context("read the key of tokens")?, SystemRandom::new());
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8, &random)
             .map_err(|error| anyhow!("use the key of tokens: {error}"))?;
         let signature = key.sign(&random, signed.as_bytes()).map_err(|_| anyhow!("sign a token"))?;
