@@ -4,6 +4,7 @@ pub mod completion;
 pub mod config;
 pub mod controller;
 pub mod crds;
+pub mod plane;
 pub mod rbac;
 pub mod sources;
 pub mod version;

@@ -15,6 +15,7 @@ mod place;
 mod queue;
 mod release;
 mod remote;
+mod renewal;
 mod retry;
 mod run;
 mod secrets;
@@ -93,6 +94,7 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
         };
     }
     tasks.spawn(remote::run(context.clone(), stop.clone()));
+    tasks.spawn(renewal::run(context.clone(), stop.clone()));
     start!(Organization, organizations, organization::reconcile);
     if context.scope.controller(Kind::DataPlane).is_some() {
         start!(DataPlane, data_planes, data_plane::reconcile);

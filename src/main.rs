@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use kantor::commands::{
-    completion, config, controller, crds, rbac,
+    completion, config, controller, crds, plane, rbac,
     sources::{self, Parsed},
     version,
 };
@@ -25,6 +25,7 @@ enum Command {
     Version(version::VersionArgs),
     Completion(completion::CompletionArgs),
     Rbac(rbac::RbacArgs),
+    Plane(plane::PlaneArgs),
 }
 
 #[tokio::main]
@@ -48,6 +49,7 @@ async fn run() -> anyhow::Result<()> {
         Command::Controller(args) => controller::run(*args).await,
         Command::Config(args) => config::run(&args, &settings),
         Command::Crds(args) => crds::run(&args),
+        Command::Plane(args) => plane::run(args).await,
         Command::Rbac(args) => rbac::run(&args),
         Command::Version(args) => version::run(&args).await,
         Command::Completion(args) => completion::run(&args, sources::with_environment(Cli::command())),

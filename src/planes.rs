@@ -25,7 +25,7 @@ pub use connector::{DisconnectReason, PlaneState};
 pub use kinds::{Kind, ServedKinds, Serving};
 pub use kubeconfig::{
     MAX_DOCUMENT_BYTES, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
-    parse_kubeconfig, secret_names,
+    parse_kubeconfig, secret_names, token_claims,
 };
 pub use plane::Plane;
 pub use registry::{NotConnected, PlaneOptions, Planes};

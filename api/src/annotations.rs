@@ -32,6 +32,9 @@ vocabulary! {
     /// On a HostnameClaim: UIDs of Endpoints of the organization that do not hold the host and whose routes may have it
     /// all the same, because it is being handed over. The host is not given up before they have let go of it.
     ALSO_SERVED_BY = "openchoreo.dev/also-served-by";
+    /// On the kubeconfig Secret of a DataPlane: `"true"` has Kantor renew the ServiceAccount token in it before it ends. The
+    /// kubeconfig is then written anew, with nothing in it but the one cluster and the one user that are used.
+    RENEW = "openchoreo.dev/renew";
 }
 
 /// Value of [`DELETION_POLICY`] that lets an object go without cleaning up.

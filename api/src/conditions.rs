@@ -26,6 +26,8 @@ pub mod types {
         DELETING = "Deleting";
         /// DataPlane: its API server answers.
         CONNECTED = "Connected";
+        /// DataPlane whose Secret has the annotation `openchoreo.dev/renew`: its token is renewed before it ends.
+        TOKEN_RENEWED = "TokenRenewed";
         /// Release: all objects were accepted by the data plane.
         APPLIED = "Applied";
         /// Release: all objects are healthy.
@@ -85,6 +87,14 @@ pub mod reasons {
         TLS_FAILED = "TlsFailed";
         /// DataPlane: another cluster answers than before. If that is right, make a new DataPlane for it.
         CLUSTER_CHANGED = "ClusterChanged";
+        /// DataPlane: its token has an end and is renewed before it; the message says when.
+        TOKEN_RENEWAL_PLANNED = "TokenRenewalPlanned";
+        /// Event: the token of the DataPlane was renewed.
+        TOKEN_RENEWED = "TokenRenewed";
+        /// DataPlane: its token could not be renewed this time; the message says why. It is tried again.
+        TOKEN_RENEWAL_FAILED = "TokenRenewalFailed";
+        /// DataPlane: its Secret asks for the token to be renewed, and there is none that can be; the message says why.
+        TOKEN_NOT_RENEWABLE = "TokenNotRenewable";
         /// Component: its project exists.
         COMPONENT_READY = "ComponentReady";
         /// Component: it is being deleted.

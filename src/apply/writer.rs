@@ -2,13 +2,21 @@
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use k8s_openapi::{
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::{Secret, ServiceAccount},
+    },
+    apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry,
+};
 use kantor_api::{common::InventoryItem, managers};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::{ApiResource, DynamicObject, PartialObjectMeta},
 };
+use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -75,6 +83,14 @@ impl Writer {
         let (name, body) = (object.name_any(), as_dynamic(object)?);
         let params = PatchParams::apply(managers::KANTOR).force();
         self.within(self.api(object).patch(&name, &params, &Patch::Apply(body))).await.map(drop)
+    }
+
+    /// As [`Writer::apply`], for a Secret: no error repeats its values.
+    pub async fn apply_secret(&self, secret: &Secret) -> Result<(), WriteError> {
+        let (name, body) = (secret.name_any(), as_dynamic(secret)?);
+        let params = PatchParams::apply(managers::KANTOR).force();
+        let applied = self.call(self.api(secret).patch(&name, &params, &Patch::Apply(body))).await?;
+        applied.map(drop).map_err(WriteError::of_secret)
     }
 
     /// Server-side applies an object of any kind; returns it as it now is. `body` may carry `metadata.uid` and
@@ -231,6 +247,38 @@ impl Writer {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             other => other.map(drop).map_err(WriteError::of),
         }
+    }
+
+    /// Has a token made for a ServiceAccount, good for so many seconds. The server may make it shorter, or longer.
+    pub async fn request_token(
+        &self,
+        namespace: &str,
+        account: &str,
+        seconds: i64,
+    ) -> Result<SecretString, WriteError> {
+        let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let answer =
+            self.within(accounts.create_token_request(account, &PostParams::default(), &request)).await?;
+        let token = answer.status.and_then(|status| status.token).filter(|token| !token.is_empty());
+        token
+            .map(SecretString::from)
+            .ok_or_else(|| WriteError::Transient("the API server made no token".to_owned()))
+    }
+
+    /// Sets one value of a Secret, over the version that was read; one that has changed since is a
+    /// [`WriteError::Conflict`].
+    pub async fn set_secret_value(&self, secret: &Secret, key: &str, value: &[u8]) -> Result<(), WriteError> {
+        let patch = json!({
+            "metadata": { "uid": secret.uid(), "resourceVersion": secret.resource_version() },
+            "data": { key: BASE64_STANDARD.encode(value) },
+        });
+        let params =
+            PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
+        let api = self.api(secret);
+        let patched = self.call(api.patch(&secret.name_any(), &params, &Patch::Merge(patch))).await?;
+        patched.map(drop).map_err(WriteError::of_secret)
     }
 
     /// Replaces what we said in an object's status; returns the object as it now is. A status that was computed from an

@@ -6,8 +6,12 @@ use std::{
 };
 
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
-use crate::planes::{PlaneKey, Refusal};
+use crate::{
+    core::renewal::Plan,
+    planes::{PlaneKey, Refusal},
+};
 
 /// What was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +30,19 @@ pub(super) struct Entry {
     pub refusal: Option<Refusal>,
     /// When the credentials expire.
     pub expires: Option<Timestamp>,
+    /// What is to be done about the token.
+    pub renewal: Plan,
 }
 
 /// An entry per data plane.
 #[derive(Default)]
-pub struct PlaneBook(Mutex<HashMap<PlaneKey, Entry>>);
+pub struct PlaneBook {
+    entries: Mutex<HashMap<PlaneKey, Entry>>,
+    /// Why a token could not be renewed the last time.
+    failures: Mutex<HashMap<PlaneKey, String>>,
+    /// There are new entries.
+    news: Notify,
+}
 
 impl PlaneBook {
     pub(super) fn is_seen(&self, key: &PlaneKey, seen: &Seen) -> bool {
@@ -38,11 +50,40 @@ impl PlaneBook {
     }
 
     pub(super) fn note(&self, key: PlaneKey, entry: Entry) {
-        self.lock().insert(key, entry);
+        let mut entries = self.lock();
+        // What was said of another token does not hold for this one.
+        if entries.get(&key).is_none_or(|before| before.renewal != entry.renewal) {
+            lock(&self.failures).remove(&key);
+        }
+        entries.insert(key, entry);
+        drop(entries);
+        self.news.notify_one();
     }
 
     pub(super) fn forget(&self, key: &PlaneKey) {
         self.lock().remove(key);
+        lock(&self.failures).remove(key);
+    }
+
+    /// Waits for a new entry.
+    pub(super) async fn changed(&self) {
+        self.news.notified().await;
+    }
+
+    /// What is to be done about each token.
+    pub(super) fn renewals(&self) -> Vec<(PlaneKey, Plan)> {
+        self.lock().iter().map(|(key, entry)| (key.clone(), entry.renewal.clone())).collect()
+    }
+
+    /// What is to be done about the token of a data plane, and why that failed the last time.
+    pub(super) fn renewal(&self, key: &PlaneKey) -> Option<(Plan, Option<String>)> {
+        let plan = self.lock().get(key).map(|entry| entry.renewal.clone())?;
+        Some((plan, lock(&self.failures).get(key).cloned()))
+    }
+
+    /// Notes why a token could not be renewed; tells whether that is news.
+    pub(super) fn renewal_failed(&self, key: &PlaneKey, why: String) -> bool {
+        lock(&self.failures).insert(key.clone(), why.clone()).as_ref() != Some(&why)
     }
 
     pub(super) fn refusal(&self, key: &PlaneKey) -> Option<Refusal> {
@@ -54,6 +95,10 @@ impl PlaneBook {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PlaneKey, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entries)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

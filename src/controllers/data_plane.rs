@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use kantor_api::{
-    DataPlane,
+    DataPlane, annotations,
     conditions::{self, Statement, Status, reasons, types},
     data_plane::DataPlaneStatus,
 };
@@ -24,10 +24,11 @@ use crate::{
     core::{
         hierarchy::{Id, Kind},
         lifecycle::{self, Profile, Standing},
+        renewal::{self, Plan, Said},
     },
     planes::{
         Access, DisconnectReason, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
-        kubeconfig_key, parse_inline, parse_kubeconfig, secret_names,
+        kubeconfig_key, parse_inline, parse_kubeconfig, secret_names, token_claims,
     },
 };
 
@@ -64,7 +65,8 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
     }
     let mut secrets = BTreeMap::new();
     for (name, _) in seen.secrets.iter().filter(|(_, version)| version.is_some()) {
-        secrets.extend(read_secret(context, &key.namespace, name).await?.map(|data| (name.clone(), data)));
+        secrets
+            .extend(read_secret(context, &key.namespace, name).await?.map(|secret| (name.clone(), secret)));
     }
     match access(plane, &secrets, context) {
         Ok(access) => {
@@ -72,13 +74,17 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
                 Access::Remote(remote) => credentials_expiry(remote),
                 Access::InCluster => None,
             };
+            let renewal = plan_of(plane, &secrets, &access);
             let identity = plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
-            context.book.note(key.clone(), Entry { seen, refusal: None, expires });
+            context.book.note(key.clone(), Entry { seen, refusal: None, expires, renewal });
             context.planes.want_known(&key, access, identity);
         }
         Err(refusal) => {
             let refused = refusal.kind == RefusalKind::Refused;
-            context.book.note(key.clone(), Entry { seen, refusal: Some(refusal), expires: None });
+            context.book.note(
+                key.clone(),
+                Entry { seen, refusal: Some(refusal), expires: None, renewal: Plan::NotAsked },
+            );
             // What only is missing may be about to come back, and what is left on the plane still has to be removed.
             if refused {
                 context.planes.forget(&key).await;
@@ -90,21 +96,39 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
     Ok(())
 }
 
-/// The values of a Secret: the one read that a reconcile makes, because Secrets are followed without their values.
-async fn read_secret(
+/// A Secret with its values: the one read that a reconcile makes, because Secrets are followed without them.
+pub(super) async fn read_secret(
     context: &Context,
     namespace: &str,
     name: &str,
-) -> Result<Option<BTreeMap<String, Vec<u8>>>, WriteError> {
+) -> Result<Option<Secret>, WriteError> {
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
-    let secret = secrets.get_opt(name).await.map_err(WriteError::of)?;
-    Ok(secret.map(|secret| secret.data.unwrap_or_default().into_iter().map(|(k, v)| (k, v.0)).collect()))
+    secrets.get_opt(name).await.map_err(WriteError::of)
+}
+
+/// Its values.
+pub(super) fn values_of(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+}
+
+/// What is to be done about the plane's token. Only kubeconfigs in Secrets are written anew.
+pub(super) fn plan_of(plane: &DataPlane, secrets: &BTreeMap<String, Secret>, access: &Access) -> Plan {
+    let secret =
+        plane.spec.kubernetes_cluster.secret_ref.as_ref().and_then(|secret| secrets.get(&secret.name));
+    let asked = secret.is_some_and(|secret| {
+        secret.annotations().get(annotations::RENEW).is_some_and(|wish| wish == "true")
+    });
+    let claims = match access {
+        Access::Remote(remote) => token_claims(remote),
+        Access::InCluster => None,
+    };
+    renewal::plan(asked, claims.as_ref())
 }
 
 /// What the plane's spec and Secrets say about how to reach it.
-fn access(
+pub(super) fn access(
     plane: &DataPlane,
-    secrets: &BTreeMap<String, BTreeMap<String, Vec<u8>>>,
+    secrets: &BTreeMap<String, Secret>,
     context: &Context,
 ) -> Result<Access, Refusal> {
     let cluster = &plane.spec.kubernetes_cluster;
@@ -112,10 +136,10 @@ fn access(
         return Ok(Access::InCluster);
     }
     let Some(reference) = &cluster.secret_ref else {
-        return parse_inline(cluster, |name| secrets.get(name).cloned(), &context.addresses)
+        return parse_inline(cluster, |name| secrets.get(name).map(values_of), &context.addresses)
             .map(Access::Remote);
     };
-    let data = secrets.get(&reference.name).ok_or_else(|| Refusal {
+    let data = secrets.get(&reference.name).map(values_of).ok_or_else(|| Refusal {
         kind: RefusalKind::SecretMissing,
         field: "kubernetesCluster.secretRef.name".to_owned(),
         why: format!(
@@ -123,7 +147,7 @@ fn access(
             reference.name
         ),
     })?;
-    let (key, bytes) = kubeconfig_key(data, reference.key.as_deref())?;
+    let (key, bytes) = kubeconfig_key(&data, reference.key.as_deref())?;
     parse_kubeconfig(bytes, &context.addresses).map(Access::Remote).map_err(|refusal| Refusal {
         field: format!("Secret {}, key {key}, {}", reference.name, refusal.field),
         ..refusal
@@ -164,16 +188,28 @@ impl Member for DataPlane {
     }
 
     fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
-        let key = key_of(self);
-        let status = status_of(
+        let (key, now) = (key_of(self), jiff::Timestamp::now());
+        let mut status = status_of(
             self.status.clone().unwrap_or_default(),
             context.planes.state(&key).as_ref(),
             context.book.expires(&key),
             conditions,
             self.metadata.generation,
-            &Time(jiff::Timestamp::now()),
+            &Time(now),
         );
+        if let Some((plan, failure)) = context.book.renewal(&key) {
+            let said = renewal::said(&plan, failure.as_deref(), now);
+            say_renewal(&mut status.conditions, said, self.metadata.generation, &Time(now));
+        }
         serde_json::to_value(status).unwrap_or_default()
+    }
+}
+
+fn say_renewal(conditions: &mut Vec<Condition>, said: Said, generation: Option<i64>, now: &Time) {
+    match said {
+        Said::Nothing => conditions.retain(|condition| condition.type_ != types::TOKEN_RENEWED),
+        Said::Unchanged => {}
+        Said::Now(statement) => conditions::set(conditions, statement, generation, now),
     }
 }
 

@@ -25,7 +25,7 @@ use thiserror::Error;
 
 pub use self::{
     document::MAX_DOCUMENT_BYTES,
-    expiry::credentials_expiry,
+    expiry::{credentials_expiry, token_claims},
     inline::{kubeconfig_key, parse_inline, secret_names},
 };
 use self::{

@@ -1,6 +1,8 @@
 //! Data planes: registration, credentials, faults, and what is left on them.
 
+mod command;
 mod registering;
+mod renewing;
 mod trouble;
 
 use std::time::Duration;
@@ -12,7 +14,7 @@ use k8s_openapi::api::{
 };
 use kantor_api::{DataPlane, Environment, Project};
 use kantor_testbed::{
-    Auth, Cluster,
+    Auth, Cluster, KubeconfigSpec, ServiceAccountAccess,
     proxy::{Action, Fault, Match, Proxy},
     wait::{self, Seen},
 };

@@ -17,6 +17,7 @@ pub fn pages() -> BTreeMap<PathBuf, String> {
     BTreeMap::from([
         ("docs/reference/labels.md".into(), labels_page()),
         ("docs/reference/conditions.md".into(), conditions_page()),
+        ("docs/reference/events.md".into(), events_page()),
         ("docs/reference/api.md".into(), api_page()),
         ("docs/reference/flags.md".into(), flags_page()),
         ("docs/reference/metrics.md".into(), metrics_page()),
@@ -94,6 +95,25 @@ fn metrics_page() -> String {
             )
             .unwrap();
         }
+    }
+    page
+}
+
+fn events_page() -> String {
+    let mut page = format!(
+        "{NOTICE}# Events\n\nKantor publishes Events about its own objects: `kubectl -n NAMESPACE get events`, or \
+         `kubectl describe`. None has a\nsecret in it.\n"
+    );
+    let (only, conditions): (Vec<Word>, Vec<Word>) =
+        conditions::reasons::ALL.iter().copied().partition(|reason| reason.doc.trim().starts_with("Event:"));
+    section(&mut page, "Events that no condition has", &only);
+    page.push_str(
+        "\n## Events of conditions\n\nEach time that `Ready` of an object takes another status or another reason, there is an \
+         Event with that reason and the\nmessage of the condition: a Warning if the object is stalled or its state is not known. \
+         `TokenRenewalFailed` is one of\nthe condition `TokenRenewed`. The reasons:\n\n",
+    );
+    for reason in conditions {
+        writeln!(page, "- `{}`", reason.value).unwrap();
     }
     page
 }

@@ -101,6 +101,7 @@ pub fn control_plane() -> Vec<Right> {
             &["secrets"],
             &["get", "list", "watch"],
         ),
+        right("Tokens of data planes are renewed.", "", &["secrets"], &["patch"]),
         right("Events tell users what happened.", "events.k8s.io", &["events"], &["create", "patch"]),
     ]
 }

@@ -6,6 +6,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use secrecy::ExposeSecret;
 
 use super::{Auth, RemoteAccess};
+use crate::core::renewal::Claims;
 
 /// When the credentials expire: `notAfter` of the client certificate, or `exp` of a token that is a JWT. For showing
 /// only: nothing is verified, and what cannot be read says nothing.
@@ -20,7 +21,19 @@ pub fn credentials_expiry(access: &RemoteAccess) -> Option<Timestamp> {
     }
 }
 
+/// What a token says about itself, if it is a JWT. Nothing is verified: it is for planning, the API server decides.
+pub fn token_claims(access: &RemoteAccess) -> Option<Claims> {
+    match &access.auth {
+        Auth::Token(token) => jwt_claims(token.expose_secret()),
+        Auth::ClientCertificate { .. } => None,
+    }
+}
+
 fn jwt_expiry(token: &str) -> Option<Timestamp> {
+    jwt_claims(token)?.expires
+}
+
+fn jwt_claims(token: &str) -> Option<Claims> {
     let mut parts = token.split('.');
     let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
@@ -28,11 +41,18 @@ fn jwt_expiry(token: &str) -> Option<Timestamp> {
     };
     let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
     let claims: serde_json::Value = serde_json::from_slice(&payload).ok()?;
-    let exp = claims.get("exp")?;
     // RFC 7519 allows fractions of seconds; casts from floats saturate, and what is out of range is no timestamp.
-    #[allow(clippy::cast_possible_truncation)]
-    let seconds = exp.as_i64().or_else(|| exp.as_f64().map(|seconds| seconds as i64))?;
-    Timestamp::from_second(seconds).ok()
+    let time = |name: &str| {
+        let value = claims.get(name)?;
+        #[allow(clippy::cast_possible_truncation)]
+        let seconds = value.as_i64().or_else(|| value.as_f64().map(|seconds| seconds as i64))?;
+        Timestamp::from_second(seconds).ok()
+    };
+    Some(Claims {
+        subject: claims.get("sub").and_then(|subject| subject.as_str()).map(ToOwned::to_owned),
+        issued: time("iat"),
+        expires: time("exp"),
+    })
 }
 
 // Tags of DER (X.690).

@@ -1,17 +1,28 @@
 //! Identities with limited rights.
 
-use std::time::Duration;
+use std::{
+    fs,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use base64::{
+    Engine,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
     rbac::v1::PolicyRule,
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, ResourceExt, api::PostParams};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
+};
 use serde_json::{Value, json};
 
-use super::Cluster;
+use super::{Cluster, files::SERVICE_ACCOUNT_KEY};
 use crate::kubeconfig::{Auth, KubeconfigSpec};
 
 /// A `ServiceAccount` and all that it may do.
@@ -103,6 +114,38 @@ impl Cluster {
         self.apply_yaml(&list.to_string()).await?;
         let token = token(&self.client(), &access.namespace, &access.name, access.token_lifetime).await?;
         Ok(KubeconfigSpec { auth: Auth::Token(token), ..self.kubeconfig() })
+    }
+
+    /// A token of an account as the API server would have issued it so long ago, with so long left: no server can be asked
+    /// for one that is about to end.
+    pub async fn service_account_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        age: Duration,
+        left: Duration,
+    ) -> Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let uid = accounts.get(name).await.context("find the service account")?.uid();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("this machine's clock is off")?;
+        let issued = now.saturating_sub(age).as_secs();
+        const ISSUER: &str = "https://kubernetes.default.svc";
+        let payload = json!({
+            "iss": ISSUER, "aud": [ISSUER], "sub": format!("system:serviceaccount:{namespace}:{name}"),
+            "iat": issued, "nbf": issued, "exp": (now + left).as_secs(),
+            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
+        });
+        let encoded = |part: &Value| BASE64_URL_SAFE_NO_PAD.encode(part.to_string());
+        let signed = format!("{}.{}", encoded(&json!({"alg": "ES256", "typ": "JWT"})), encoded(&payload));
+        let pem =
+            fs::read_to_string(self.files.path(SERVICE_ACCOUNT_KEY)).context("read the key of tokens")?;
+        let base64: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+        let (pkcs8, random) =
+            (BASE64_STANDARD.decode(base64).context("read the key of tokens")?, SystemRandom::new());
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8, &random)
+            .map_err(|error| anyhow!("use the key of tokens: {error}"))?;
+        let signature = key.sign(&random, signed.as_bytes()).map_err(|_| anyhow!("sign a token"))?;
+        Ok(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.as_ref())))
     }
 
     /// A kubeconfig with a client certificate of this user and at most two groups. It may do what they are allowed

@@ -1,0 +1,163 @@
+//! Commands of the pages, run in the order of the pages on real clusters.
+//!
+//! A block of shell commands says whether it is run: ` ```sh run `, or ` ```sh not-run="why" `. All blocks of a page are one
+//! story. They run in a folder that has `config` and `crds` of the project, with kubectl and kantor in the path, and with a
+//! kubeconfig that has the contexts `control-plane` (the current one), `plane-eu` and `plane-us`.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use kantor_testbed::{Cluster, CrdBundle, KubeconfigSpec, Operator, assets::Binary};
+use serde_json::{Value, json};
+
+use super::pages::{Block, page, pages, root};
+
+/// Pages whose commands run, in this order; each may build on those before it.
+const STORIES: &[&str] = &[
+    "README.md",
+    "docs/quickstart.md",
+    "docs/how-to/register-a-data-plane.md",
+    "docs/how-to/deploy-an-application.md",
+    "docs/how-to/expose-an-endpoint.md",
+    "docs/how-to/release-any-objects.md",
+    "docs/how-to/migrate-from-openchoreo.md",
+    "docs/troubleshooting.md",
+    "docs/operate.md",
+];
+
+/// Whether a block's commands run, or why they cannot.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate<'a> {
+    Runs,
+    CannotRun(&'a str),
+    NoCommands,
+}
+
+fn fate(block: &Block) -> Result<Fate<'_>, String> {
+    match block.info.split_once(' ').unwrap_or((&block.info, "")) {
+        ("sh", "run") => Ok(Fate::Runs),
+        ("sh", rest) => rest
+            .strip_prefix("not-run=\"")
+            .and_then(|why| why.strip_suffix('"'))
+            .filter(|why| why.len() > 5)
+            .map(Fate::CannotRun)
+            .ok_or_else(|| "say `sh run`, or `sh not-run=\"why\"`".to_owned()),
+        ("", _) => Err("say what is in it: sh, yaml, text, rust, …".to_owned()),
+        _ => {
+            let is_command = |line: &str| {
+                ["kubectl ", "kantor ", "helm ", "make ", "cargo "]
+                    .iter()
+                    .any(|program| line.starts_with(program))
+            };
+            match block.text.lines().find(|line| is_command(line)) {
+                Some(line) => Err(format!("{line:?} is a command: mark the block as sh")),
+                None => Ok(Fate::NoCommands),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_block_of_commands_says_whether_it_runs() {
+    let mut wrong = vec![];
+    for page in pages() {
+        // Generated pages show fields, not commands.
+        if page.path.starts_with("docs/reference") {
+            continue;
+        }
+        for block in page.blocks() {
+            let at = format!("{}:{}", page.path.display(), block.line);
+            match fate(&block) {
+                Ok(Fate::Runs) if !STORIES.contains(&page.path.to_str().unwrap()) => {
+                    wrong.push(format!("{at}: the page is not among STORIES"));
+                }
+                Ok(_) => {}
+                Err(why) => wrong.push(format!("{at}: {why}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// One kubeconfig with a context for each cluster; the first is the current one.
+fn kubeconfig(clusters: &[&KubeconfigSpec]) -> String {
+    let mut all = json!({"apiVersion": "v1", "kind": "Config", "current-context": clusters[0].name});
+    for list in ["clusters", "users", "contexts"] {
+        let entries = clusters.iter().map(|cluster| {
+            let one: Value = serde_saphyr::from_str(&cluster.to_yaml()).unwrap();
+            one[list][0].clone()
+        });
+        all[list] = entries.collect();
+    }
+    all.to_string()
+}
+
+/// Runs the commands of a block; tells what they printed if they fail.
+fn run(block: &Block, folder: &Path, environment: &[(&str, String)]) -> Result<(), String> {
+    let script = format!("set -euo pipefail\n{}", block.text);
+    let mut bash = Command::new("timeout");
+    bash.args(["--kill-after=5", "600", "bash", "-c", &script]).current_dir(folder).stdin(Stdio::null());
+    bash.env_remove("KUBECONFIG").envs(environment.iter().map(|(name, value)| (*name, value)));
+    let output = bash.output().unwrap();
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Err(format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_that_can_run_does() {
+    let plane = |name: &str| {
+        Cluster::builder().name(name).controllers(true).scheduler(true).nodes(1).crds(&CrdBundle::ALL).start()
+    };
+    let control_plane = Cluster::builder().name("control-plane").controllers(true).start();
+    let (control_plane, eu, us) =
+        tokio::try_join!(control_plane, plane("plane-eu"), plane("plane-us")).unwrap();
+    let kantor = Path::new(env!("CARGO_BIN_EXE_kantor"));
+    let operator = Operator::start(
+        kantor,
+        &control_plane.kubeconfig(),
+        ["--allow-loopback-planes", "--leader-elect=true"],
+    )
+    .await
+    .unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    symlink(kantor, bin.join("kantor")).unwrap();
+    symlink(Binary::Kubectl.path().unwrap(), bin.join("kubectl")).unwrap();
+    for name in ["config", "crds"] {
+        symlink(root().join(name), folder.path().join(name)).unwrap();
+    }
+    let file = folder.path().join("kubeconfig");
+    fs::write(&file, kubeconfig(&[&control_plane.kubeconfig(), &eu.kubeconfig(), &us.kubeconfig()])).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let environment = [
+        ("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())),
+        ("KUBECONFIG", file.display().to_string()),
+        ("HOME", folder.path().display().to_string()),
+        ("KANTOR_ALLOW_LOOPBACK_PLANES", "true".to_owned()),
+        ("KANTOR", format!("http://{}", operator.address())),
+    ];
+
+    let mut count = 0;
+    for path in STORIES {
+        let page = page(path);
+        for block in page.blocks() {
+            if fate(&block) == Ok(Fate::Runs) {
+                let done = run(&block, folder.path(), &environment);
+                done.unwrap_or_else(|why| {
+                    panic!("{path}:{}:\n{}\n{why}\n{}", block.line, block.text, operator.log())
+                });
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 15, "{count} blocks ran");
+}
