@@ -165,10 +165,8 @@ pub(in crate::controllers) async fn reconcile_claim(
     if claim.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let named: BTreeSet<String> = also_served_by(&claim)
-        .map(ToOwned::to_owned)
-        .chain([claim.spec.holder.uid.clone()])
-        .collect();
+    let named: BTreeSet<String> =
+        also_served_by(&claim).map(ToOwned::to_owned).chain([claim.spec.holder.uid.clone()]).collect();
     let endpoints = &context.world.stores.endpoints;
     let is = |endpoint: &Endpoint, uid: &str| endpoint.metadata.uid.as_deref() == Some(uid);
     let holder = &claim.spec.holder;
@@ -252,11 +250,7 @@ async fn say(claim: &HostnameClaim, trouble: Option<String>, context: &Context) 
     after.observed_generation = claim.meta().generation;
     after.waiting = waiting
         .into_iter()
-        .map(|(_, waiter)| Waiter {
-            namespace: waiter.namespace,
-            name: waiter.name,
-            uid: waiter.uid,
-        })
+        .map(|(_, waiter)| Waiter { namespace: waiter.namespace, name: waiter.name, uid: waiter.uid })
         .collect();
     if after != before {
         context.writer.write_status(claim, &json!(after)).await?;

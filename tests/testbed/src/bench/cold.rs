@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use kube::{ResourceExt, api::{DynamicObject, PostParams}};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, PostParams},
+};
 
 use super::{
     floor::Floor,
@@ -152,7 +155,12 @@ pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: Option<&Flo
             writes = writes.note(format!("the floor: {floor:.2}"));
         }
         run.figures.push(writes);
-        let table = RequestTable { scenario: "cold".to_owned(), case: case.clone(), cluster: cluster.to_owned(), rows: vec![] };
+        let table = RequestTable {
+            scenario: "cold".to_owned(),
+            case: case.clone(),
+            cluster: cluster.to_owned(),
+            rows: vec![],
+        };
         run.requests.push(requests.per(case.deployments, floor, table));
     }
 }
@@ -165,10 +173,14 @@ mod tests {
 
     #[test]
     fn a_deployment_stands_when_the_status_of_its_generation_lists_everything() {
-        let with = |status: serde_json::Value| sample::object(json!({"metadata": {"name": "a", "generation": 2}, "status": status}));
+        let with = |status: serde_json::Value| {
+            sample::object(json!({"metadata": {"name": "a", "generation": 2}, "status": status}))
+        };
         let whole = json!({"observedGeneration": 2, "inventory": [{}], "endpoints": [{"ready": "False"}]});
         assert!(stands(&with(whole.clone()), true));
-        for (key, value) in [("observedGeneration", json!(1)), ("inventory", json!([])), ("endpoints", json!([{}]))] {
+        for (key, value) in
+            [("observedGeneration", json!(1)), ("inventory", json!([])), ("endpoints", json!([{}]))]
+        {
             let mut status = whole.clone();
             status[key] = value;
             assert!(!stands(&with(status), true), "{key}");

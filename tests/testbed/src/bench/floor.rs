@@ -82,8 +82,13 @@ pub(crate) async fn collect(stand: &Stand) -> Result<Work> {
     };
     let (deployments, endpoints) = (list("Deployment").await?, list("Endpoint").await?);
     let claims: Api<DynamicObject> = Api::all_with(client.clone(), &sample::our_resource("HostnameClaim"));
-    let claims: HashMap<String, DynamicObject> =
-        claims.list(&ListParams::default()).await?.items.into_iter().map(|claim| (claim.name_any(), claim)).collect();
+    let claims: HashMap<String, DynamicObject> = claims
+        .list(&ListParams::default())
+        .await?
+        .items
+        .into_iter()
+        .map(|claim| (claim.name_any(), claim))
+        .collect();
     let planes = stand.ground.planes.len();
     let (mut found, mut shared) = (Vec::new(), Vec::new());
     for plane in 0..planes {
@@ -91,7 +96,10 @@ pub(crate) async fn collect(stand: &Stand) -> Result<Work> {
         for kind in ["apps/v1/Deployment", "v1/Service", "gateway.networking.k8s.io/v1/HTTPRoute"] {
             let kinds = sample::resource(kind);
             for mut object in stand.on_plane(plane, kind).await? {
-                object.types = Some(kube::api::TypeMeta { api_version: kinds.api_version.clone(), kind: kinds.kind.clone() });
+                object.types = Some(kube::api::TypeMeta {
+                    api_version: kinds.api_version.clone(),
+                    kind: kinds.kind.clone(),
+                });
                 objects.insert((kinds.kind.clone(), object.name_any()), object);
             }
         }
@@ -104,10 +112,12 @@ pub(crate) async fn collect(stand: &Stand) -> Result<Work> {
         let deployment = deployments.iter().find(|d| d.name_any() == name);
         let deployment = deployment.with_context(|| format!("no Deployment {name}"))?;
         let uid = deployment.uid().unwrap_or_default();
-        let own = |endpoint: &&DynamicObject| endpoint.owner_references().iter().any(|owner| owner.uid == uid);
+        let own =
+            |endpoint: &&DynamicObject| endpoint.owner_references().iter().any(|owner| owner.uid == uid);
         let endpoints: Vec<&DynamicObject> = endpoints.iter().filter(own).collect();
         let statuses = [deployment].into_iter().chain(endpoints.iter().copied());
-        let inventory = statuses.flat_map(|owner| owner.data["status"]["inventory"].as_array().into_iter().flatten());
+        let inventory =
+            statuses.flat_map(|owner| owner.data["status"]["inventory"].as_array().into_iter().flatten());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let objects = inventory.map(|item| {
             let key = (text(&item["kind"]), text(&item["name"]));
@@ -115,8 +125,10 @@ pub(crate) async fn collect(stand: &Stand) -> Result<Work> {
             Ok(applied_by(MANAGER, object))
         });
         let objects = objects.collect::<Result<Vec<_>>>()?;
-        let names = endpoints.iter().flat_map(|e| e.data["status"]["claims"].as_array().into_iter().flatten());
-        let claims = names.filter_map(|name| claims.get(name.as_str()?)).map(|claim| applied_by("", claim)).collect();
+        let names =
+            endpoints.iter().flat_map(|e| e.data["status"]["claims"].as_array().into_iter().flatten());
+        let claims =
+            names.filter_map(|name| claims.get(name.as_str()?)).map(|claim| applied_by("", claim)).collect();
         items.push(Item {
             plane,
             deployment: Resource { object: sample::deployment(number, planes), ..Resource::of(deployment) },
@@ -134,7 +146,10 @@ async fn shared_on(client: &Client) -> Result<Vec<DynamicObject>> {
     for kind in ["v1/Namespace", "networking.k8s.io/v1/NetworkPolicy"] {
         let kinds = sample::resource(kind);
         for mut object in sample::all(client, kind).list(&params).await? {
-            object.types = Some(kube::api::TypeMeta { api_version: kinds.api_version.clone(), kind: kinds.kind.clone() });
+            object.types = Some(kube::api::TypeMeta {
+                api_version: kinds.api_version.clone(),
+                kind: kinds.kind.clone(),
+            });
             objects.push(applied_by(MANAGER, &object));
         }
     }
@@ -144,7 +159,10 @@ async fn shared_on(client: &Client) -> Result<Vec<DynamicObject>> {
 /// Does the work on fresh clusters.
 pub(crate) async fn run(work: &Work, project: &Path) -> Result<Floor> {
     let ground = Ground::start(project, work.shared.len()).await?;
-    let namespace = Namespace { metadata: kube::api::ObjectMeta { name: Some(sample::ORGANIZATION.to_owned()), ..Default::default() }, ..Namespace::default() };
+    let namespace = Namespace {
+        metadata: kube::api::ObjectMeta { name: Some(sample::ORGANIZATION.to_owned()), ..Default::default() },
+        ..Namespace::default()
+    };
     Api::all(ground.client.clone()).create(&PostParams::default(), &namespace).await?;
     // The same neighbours in the store.
     ground.create((0..work.parents).flat_map(sample::parts).collect()).await?;
@@ -185,7 +203,10 @@ async fn write(ground: &Ground, item: &Item) -> Result<()> {
         hold(client, endpoint).await?;
     }
     for claim in &item.claims {
-        sample::api_of(client, claim).create(&PostParams::default(), claim).await.context("create a claim")?;
+        sample::api_of(client, claim)
+            .create(&PostParams::default(), claim)
+            .await
+            .context("create a claim")?;
     }
     try_join_all(item.objects.iter().map(|object| apply(plane, object))).await?;
     for resource in item.endpoints.iter().chain([deployment]) {
@@ -196,7 +217,8 @@ async fn write(ground: &Ground, item: &Item) -> Result<()> {
 
 async fn apply(client: &Client, object: &DynamicObject) -> Result<()> {
     let params = PatchParams::apply(MANAGER).force();
-    let applied = sample::api_of(client, object).patch(&object.name_any(), &params, &Patch::Apply(object)).await;
+    let applied =
+        sample::api_of(client, object).patch(&object.name_any(), &params, &Patch::Apply(object)).await;
     applied.with_context(|| format!("apply {}", object.name_any())).map(drop)
 }
 
@@ -214,6 +236,8 @@ async fn say(client: &Client, resource: &Resource) -> Result<()> {
         "status": resource.status});
     let params = PatchParams::apply(MANAGER).force();
     let api = sample::api_of(client, &resource.object);
-    api.patch_status(&name, &params, &Patch::Apply(body)).await.with_context(|| format!("status of {name}"))?;
+    api.patch_status(&name, &params, &Patch::Apply(body))
+        .await
+        .with_context(|| format!("status of {name}"))?;
     Ok(())
 }

@@ -88,11 +88,13 @@ fn ticks(stat: &str) -> Option<u32> {
 /// The commit that this is, with `+` if files were changed since.
 pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
+        let output =
+            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
         output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
     format!("{commit}{}", if changed { "+" } else { "" })
 }
 

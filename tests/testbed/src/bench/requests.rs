@@ -224,8 +224,11 @@ apiserver_request_duration_seconds_sum{verb="APPLY"} 7
             (call("POST", "secrets", true), 5),
         ]));
         let table = kantor.per(5, Some(&floor), RequestTable::default());
-        let rows: Vec<_> =
-            table.rows.iter().map(|row| (row.call.as_str(), amount(row.kantor), row.floor.map(amount))).collect();
+        let rows: Vec<_> = table
+            .rows
+            .iter()
+            .map(|row| (row.call.as_str(), amount(row.kantor), row.floor.map(amount)))
+            .collect();
         assert_eq!(rows, [("APPLY services", 20, Some(10)), ("POST secrets", 0, Some(10))]);
 
         fn amount(value: f64) -> i32 {

@@ -214,12 +214,8 @@ mod tests {
             Figure::new("cold", &case(), "CPU", 1.5, "s"),
         ];
         let rows = vec![RequestRow { call: "APPLY services".into(), kantor: 1.0, floor: Some(1.0) }];
-        let requests = vec![RequestTable {
-            scenario: "cold".into(),
-            case: case(),
-            cluster: "data planes".into(),
-            rows,
-        }];
+        let requests =
+            vec![RequestTable { scenario: "cold".into(), case: case(), cluster: "data planes".into(), rows }];
         Run { figures, requests, date: "2026-01-01".into(), ..Run::default() }
     }
 
@@ -257,7 +253,10 @@ mod tests {
         let table = run().table();
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 4, "{table}");
-        assert!(lines[1].contains("3.25 s") && lines[1].contains("≤ 4") && lines[1].ends_with("met"), "{table}");
+        assert!(
+            lines[1].contains("3.25 s") && lines[1].contains("≤ 4") && lines[1].ends_with("met"),
+            "{table}"
+        );
         assert!(lines[2].ends_with("MISSED"), "{table}");
         assert!(lines[3].ends_with("1.5 s"), "{table}");
         let column = |line: &str| line.chars().position(|c| c == 'N').unwrap();
@@ -266,9 +265,14 @@ mod tests {
 
     #[test]
     fn numbers_have_as_many_places_as_say_something() {
-        for (value, text) in
-            [(0.0, "0"), (0.123, "0.12"), (3.0, "3"), (12.34, "12.3"), (1234.5, "1234"), (f64::NAN, "not measured")]
-        {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.123, "0.12"),
+            (3.0, "3"),
+            (12.34, "12.3"),
+            (1234.5, "1234"),
+            (f64::NAN, "not measured"),
+        ] {
             assert_eq!(amount(value), text);
         }
     }

@@ -33,15 +33,22 @@ pub(crate) fn organization() -> DynamicObject {
 
 /// A kubeconfig for Kantor.
 pub(crate) fn secret(name: &str, kubeconfig: &str) -> DynamicObject {
-    object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": ORGANIZATION},
-        "stringData": {"kubeconfig": kubeconfig}}))
+    object(
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": ORGANIZATION},
+        "stringData": {"kubeconfig": kubeconfig}}),
+    )
 }
 
 /// A DataPlane whose Secret has the name `secret`.
 pub(crate) fn data_plane(name: &str, secret: &str) -> DynamicObject {
     let gateway = json!({"publicVirtualHost": format!("{name}.example.com"),
         "organizationVirtualHost": format!("{name}.internal")});
-    ours("DataPlane", name, &[], json!({"kubernetesCluster": {"secretRef": {"name": secret}}, "gateway": gateway}))
+    ours(
+        "DataPlane",
+        name,
+        &[],
+        json!({"kubernetesCluster": {"secretRef": {"name": secret}}, "gateway": gateway}),
+    )
 }
 
 /// Environments, pipeline and project.
@@ -100,13 +107,16 @@ pub(crate) fn deployment(number: usize, planes: usize) -> DynamicObject {
 /// A Release of these objects on the plane with this number.
 pub(crate) fn release(name: &str, component: &str, plane: usize, objects: &[Value]) -> DynamicObject {
     let environment = environment(plane);
-    let resources: Vec<Value> = objects
-        .iter()
-        .map(|object| json!({"id": object["metadata"]["name"], "object": object}))
-        .collect();
+    let resources: Vec<Value> =
+        objects.iter().map(|object| json!({"id": object["metadata"]["name"], "object": object})).collect();
     let labels = [("project", PROJECT), ("component", component), ("environment", environment.as_str())];
     let owner = json!({"projectName": PROJECT, "componentName": component});
-    ours("Release", name, &labels, json!({"owner": owner, "environmentName": environment, "resources": resources}))
+    ours(
+        "Release",
+        name,
+        &labels,
+        json!({"owner": owner, "environmentName": environment, "resources": resources}),
+    )
 }
 
 fn track<'a>(component: &'a str, name: &'a str) -> [(&'a str, &'a str); 3] {
@@ -187,7 +197,8 @@ mod tests {
 
     #[test]
     fn deployments_are_spread_over_the_environments() {
-        let environment = |number| deployment(number, 2).metadata.labels.unwrap()["openchoreo.dev/environment"].clone();
+        let environment =
+            |number| deployment(number, 2).metadata.labels.unwrap()["openchoreo.dev/environment"].clone();
         assert_eq!([0, 1, 2].map(environment), ["stage-1", "stage-2", "stage-1"]);
     }
 }

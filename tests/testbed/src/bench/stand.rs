@@ -126,13 +126,20 @@ pub(crate) struct Stand {
 
 impl Stand {
     /// Everything up to the Deployments, which are not there yet, and nothing left to do.
-    pub(crate) async fn start(program: &Path, project: &Path, count: usize, planes: usize, flags: &[&str]) -> Result<Self> {
+    pub(crate) async fn start(
+        program: &Path,
+        project: &Path,
+        count: usize,
+        planes: usize,
+        flags: &[&str],
+    ) -> Result<Self> {
         let ground = Ground::start(project, planes).await?;
         let flags: Vec<String> =
             ["--allow-loopback-planes"].iter().chain(flags).map(ToString::to_string).collect();
         let operator = Operator::start(program, &ground.control_plane.kubeconfig(), &flags).await?;
         operator.ready().await?;
-        let proxies = ground.planes.iter().map(|plane| Proxy::start(&plane.cluster)).collect::<Result<_>>()?;
+        let proxies =
+            ground.planes.iter().map(|plane| Proxy::start(&plane.cluster)).collect::<Result<_>>()?;
         let stand = Self { operator, proxies, ground, count, program: program.to_owned(), flags };
         stand.furnish().await?;
         Ok(stand)
@@ -179,8 +186,11 @@ impl Stand {
 
     /// Gives Kantor another kubeconfig for a plane.
     pub(crate) async fn use_kubeconfig(&self, plane: usize, kubeconfig: &str) -> Result<()> {
-        let secrets: Api<DynamicObject> =
-            Api::namespaced_with(self.ground.client.clone(), sample::ORGANIZATION, &sample::resource("v1/Secret"));
+        let secrets: Api<DynamicObject> = Api::namespaced_with(
+            self.ground.client.clone(),
+            sample::ORGANIZATION,
+            &sample::resource("v1/Secret"),
+        );
         let patch = json!({"stringData": {"kubeconfig": kubeconfig}});
         secrets.patch(&sample::plane(plane), &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())

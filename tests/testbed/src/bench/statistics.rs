@@ -14,11 +14,6 @@ pub(crate) fn percentile(samples: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank - 1).copied()
 }
 
-/// The sample in the middle.
-pub(crate) fn median(samples: &[f64]) -> Option<f64> {
-    percentile(samples, 50)
-}
-
 /// How a quantity grows with another: 1 is linear, 2 is quadratic. The slope of the line through the logarithms.
 pub(crate) fn growth(points: &[(f64, f64)]) -> Option<f64> {
     let logarithms: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
@@ -50,7 +45,7 @@ mod tests {
         assert_eq!(percentile(&[3.0, 1.0, 2.0], 99), Some(3.0));
         assert_eq!(percentile(&[7.0], 1), Some(7.0));
         assert_eq!(percentile(&[], 50), None);
-        assert_eq!(median(&[1.0, 9.0]), Some(1.0));
+        assert_eq!(percentile(&[1.0, 9.0], 50), Some(1.0));
     }
 
     #[test]

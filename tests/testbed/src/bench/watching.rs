@@ -40,7 +40,9 @@ impl Watches {
                 let mut events = std::pin::pin!(watcher(api, config).default_backoff());
                 while let Some(event) = events.next().await {
                     let (object, gone) = match event {
-                        Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => (object, false),
+                        Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                            (object, false)
+                        }
                         Ok(watcher::Event::Delete(object)) => (object, true),
                         Ok(watcher::Event::InitDone) => {
                             let _ = begun.send(());
