@@ -1,5 +1,6 @@
 //! The `kantor-testbed` command: real clusters on this machine, for people.
 
+mod bench;
 mod commands;
 mod demo;
 mod kubectl;
@@ -30,6 +31,8 @@ enum Command {
     Status(Place),
     /// Real clusters, the operator and a sample, step by step
     Demo(demo::Demo),
+    /// Measure the operator on real clusters
+    Bench(bench::Bench),
     /// The demo's last scene
     #[command(hide = true)]
     Request(request::Request),
@@ -80,6 +83,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Command::Down(place) => commands::down(&place.dir).await,
             Command::Status(place) => commands::status(&place.dir).await,
             Command::Demo(demo) => demo::run(demo).await,
+            Command::Bench(bench) => bench::run(bench).await,
             Command::Request(request) => request::run(request).await,
         }
     });

@@ -1,0 +1,125 @@
+//! Where it is measured, and what processes use of it.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub processor: String,
+    pub cores: usize,
+    pub memory_mb: u64,
+    pub kernel: String,
+}
+
+impl Machine {
+    pub(crate) fn this() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let processor = field(&text("/proc/cpuinfo"), "model name").unwrap_or_default().to_owned();
+        let memory = field(&text("/proc/meminfo"), "MemTotal").and_then(kilobytes).unwrap_or_default();
+        Self {
+            processor,
+            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_mb: memory / 1024,
+            kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}
+
+/// What a process used up to now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// The most memory that it ever held, in megabytes of 1,000,000 bytes.
+    pub peak_mb: f64,
+    /// Memory that it holds now.
+    pub resident_mb: f64,
+    /// Seconds of processor time.
+    pub cpu: f64,
+}
+
+impl Usage {
+    pub(crate) fn of(pid: u32) -> Result<Self> {
+        let read = |file: &str| {
+            let path = format!("/proc/{pid}/{file}");
+            fs::read_to_string(&path).with_context(|| format!("read {path}: has the process ended?"))
+        };
+        let status = read("status")?;
+        let megabytes = |name: &str| {
+            let kilobytes = field(&status, name).and_then(kilobytes).unwrap_or_default();
+            f64::from(u32::try_from(kilobytes).unwrap_or(u32::MAX)) * 1024.0 / 1e6
+        };
+        let ticks = ticks(&read("stat")?).context("no processor time in /proc")?;
+        let per_second = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100);
+        Ok(Self {
+            peak_mb: megabytes("VmHWM"),
+            resident_mb: megabytes("VmRSS"),
+            cpu: f64::from(ticks) / f64::from(per_second),
+        })
+    }
+
+    /// Processor time of several processes.
+    pub(crate) fn cpu_of(pids: impl IntoIterator<Item = u32>) -> f64 {
+        pids.into_iter().filter_map(|pid| Self::of(pid).ok()).map(|usage| usage.cpu).sum()
+    }
+}
+
+/// The value of `name: value` in a file of /proc.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+fn kilobytes(text: &str) -> Option<u64> {
+    text.strip_suffix(" kB")?.trim().parse().ok()
+}
+
+/// Processor time of /proc/PID/stat, in user mode and in the kernel. The name of the program may hold anything.
+fn ticks(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u32>().ok();
+    Some(next()? + next()?)
+}
+
+/// The commit that this is, with `+` if files were changed since.
+pub(crate) fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output =
+            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    format!("{commit}{}", if changed { "+" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_proc_are_found_by_their_whole_name() {
+        let text = "Name:\tx\nVmHWMx:\t 1 kB\nVmHWM:\t  2048 kB\n";
+        assert_eq!(field(text, "VmHWM").and_then(kilobytes), Some(2048));
+        assert_eq!(field(text, "VmRSS"), None);
+    }
+
+    #[test]
+    fn processor_time_is_read_behind_a_name_with_spaces_and_brackets() {
+        let stat = "42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0";
+        assert_eq!(ticks(stat), Some(200));
+        assert_eq!(ticks(""), None);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        let usage = Usage::of(std::process::id()).unwrap();
+        assert!(usage.peak_mb > 0.0 && usage.resident_mb <= usage.peak_mb * 1.01, "{usage:?}");
+        assert!(Machine::this().cores > 0);
+    }
+}
