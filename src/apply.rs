@@ -2,6 +2,7 @@
 
 mod engine;
 mod error;
+mod latest;
 mod patience;
 mod writer;
 

@@ -19,13 +19,16 @@ mod renewal;
 mod retry;
 mod run;
 mod secrets;
+mod shared;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kube::{Client, runtime::events::Recorder};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::{book::PlaneBook, release::Interest, remote::GatewayBook, secrets::SecretBook};
+pub use self::{
+    book::PlaneBook, release::Interest, remote::GatewayBook, secrets::SecretBook, shared::SharedTurns,
+};
 use crate::{
     apply::{Engine, Writer},
     core::{hierarchy::Kind, scope::Scope, settings::Settings},
@@ -54,6 +57,8 @@ pub struct Context {
     pub releases: Interest,
     /// Values of Secrets that Deployments and Endpoints copy.
     pub secrets: SecretBook,
+    /// Turns for what Deployments share.
+    pub shared: SharedTurns,
     /// What was last seen of the planes' gateways.
     pub gateways: GatewayBook,
     /// What is looked after.

@@ -21,7 +21,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::WriteError;
+use super::{WriteError, latest::Latest};
 
 /// A kind of the API, as the writer needs it.
 pub trait Object:
@@ -40,6 +40,7 @@ pub struct Writer {
     client: Client,
     deadline: Duration,
     slots: Option<Arc<Semaphore>>,
+    latest: Latest,
 }
 
 /// What came of a deletion.
@@ -54,13 +55,18 @@ pub enum Deletion {
 impl Writer {
     /// A writer that gives each write `deadline`.
     pub fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline, slots: None }
+        Self { client, deadline, slots: None, latest: Latest::default() }
     }
 
     /// The same for a cluster that many write to: the deadline of a call begins when it has one of `slots`.
     #[must_use]
     pub fn with_slots(self, slots: Arc<Semaphore>) -> Self {
         Self { slots: Some(slots), ..self }
+    }
+
+    /// Whether an object is from before what was last written of it: the watch has not told of that yet.
+    pub fn has_written_since(&self, object: &impl Resource) -> bool {
+        self.latest.is_after(object)
     }
 
     /// Makes an object, and returns it as it now is; one that exists already is a [`WriteError::Conflict`].
@@ -245,7 +251,11 @@ impl Writer {
             self.call(self.api(object).patch(&object.name_any(), &params, &Patch::Merge(patch))).await?;
         match patched {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            other => other.map(drop).map_err(WriteError::of),
+            Ok(written) => {
+                self.latest.note(&written);
+                Ok(())
+            }
+            Err(error) => Err(WriteError::of(error)),
         }
     }
 
@@ -298,6 +308,7 @@ impl Writer {
         let api = self.api(object);
         let written =
             self.within(api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body))).await?;
+        self.latest.note(&written);
         typed(written)
     }
 

@@ -26,7 +26,7 @@ use super::sources;
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook},
+    controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns},
     core::scope::Scope,
     election::Election,
     limits::RateLimitLayer,
@@ -80,7 +80,8 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     stop.run_until_cancelled(await_definitions(&client, &scope, &sync)).await;
     if !stop.is_cancelled() {
         let (world, wakes) = World::start(&client, &scope, sync, &metrics, &background, &served);
-        let planes = Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
+        let planes =
+            Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
         let context = context(&args, &client, world, planes, scope, metrics)?;
         controllers::start(&context, wakes, &work, &stop);
         work.close();
@@ -117,6 +118,7 @@ fn context(
         engine: Engine::default(),
         releases: Interest::default(),
         secrets: SecretBook::default(),
+        shared: SharedTurns::default(),
         gateways: GatewayBook::default(),
         scope,
         resync: args.control_plane.resync_interval,

@@ -92,11 +92,6 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
         }
     };
     let recorded = record(&before, &place.record, &rendered.namespace);
-    let mut written = None;
-    if recorded != before {
-        written = Some(write(deployment, recorded.clone(), context).await?);
-    }
-    let deployment = written.as_ref().unwrap_or(deployment);
     if !resolved.is_namespace_recorded(&recorded) {
         // The environment outlives this: it has to know of the namespace before it is made. Its record wakes us.
         let reason = reasons::DEPLOYMENT_PROGRESSING;
@@ -105,6 +100,11 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
         say(deployment, recorded, Standing::Progressing { reason, message }, None, context).await?;
         return Ok(Action::requeue(PROGRESSING));
     }
+    let mut written = None;
+    if recorded != before {
+        written = Some(write(deployment, recorded.clone(), context).await?);
+    }
+    let deployment = written.as_ref().unwrap_or(deployment);
     let started = Instant::now();
     let done = apply(deployment, ours, &place, &rendered, context).await?;
     count(&done, &place, started, context);
@@ -140,7 +140,9 @@ async fn apply(
     };
     let adopt = ours || owner_of(deployment, None).adopt;
     let sharing = site(&place.plane, SHARED);
+    let turn = context.shared.take(&place.plane.key, &rendered.namespace).await;
     let shared = context.engine.sync(&sharing, &shared_owner(adopt), &wanted(&rendered.shared)).await;
+    drop(turn);
     if !shared.iter().all(|change| change.outcome.is_in_place()) {
         // Nothing runs without its isolation.
         return Ok(Applied { shared, own: vec![] });

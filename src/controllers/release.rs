@@ -251,7 +251,7 @@ fn observe(change: &Change, place: &Place) -> Observed {
     let live =
         followed(&place.at.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
     let (verdict, status) = match &live {
-        Some(live) if changes::is_older(live, change.version.as_deref()) => {
+        Some(live) if changes::is_older(&**live, change.version.as_deref()) => {
             let message = Some("written and not seen on the data plane yet".to_owned());
             (Some(Verdict { health: Health::Progressing, message }), None)
         }

@@ -1,8 +1,16 @@
 //! How every controller runs: woken by the world, one reconcile per object at a time, failures tried again later.
 
-use std::{fmt::Debug, sync::Arc, time::Instant};
+use std::{
+    fmt::Debug,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use futures::{StreamExt, future, stream};
+use futures::{
+    StreamExt,
+    future::{self, Either},
+    stream,
+};
 use kube::{
     Resource,
     runtime::{
@@ -18,6 +26,10 @@ use tracing::{Instrument, Span, debug, field, info_span, warn};
 
 use super::{Context, queue::Queue, retry::Retries};
 use crate::{apply::WriteError, metrics::Outcome, world::Wake};
+
+/// When to look again at an object that was written and that the watch has not told of yet: deciding on what it was before
+/// would do the work twice, and its result would be refused.
+const BEHIND: Duration = Duration::from_millis(20);
 
 /// Runs `reconcile` for each object that `woken` names, until `stop` and then until those in flight have ended.
 pub(super) async fn run<K, Fut>(
@@ -49,6 +61,9 @@ pub(super) async fn run<K, Fut>(
     let observed = move |object: Arc<K>, context: Arc<Context>| {
         let (reconcile, retries) = (reconcile.clone(), done.clone());
         let key = ObjectRef::from_obj(&*object);
+        if context.writer.has_written_since(&*object) {
+            return Either::Left(future::ready(Ok(Action::requeue(BEHIND))));
+        }
         let waited = begun.take(&key);
         let span = info_span!(
             "reconcile", controller = name, object = %key, generation = object.meta().generation,
@@ -57,7 +72,7 @@ pub(super) async fn run<K, Fut>(
         if let Some((since, _)) = waited {
             context.metrics.waited(name, since.elapsed());
         }
-        async move {
+        let turn = async move {
             let started = Instant::now();
             let result = reconcile(object.clone(), context.clone()).await;
             let outcome = match &result {
@@ -77,8 +92,8 @@ pub(super) async fn run<K, Fut>(
                     next
                 }
             })
-        }
-        .instrument(span)
+        };
+        Either::Right(turn.instrument(span))
     };
     let again = move |object: Arc<K>, error: &WriteError, _: Arc<Context>| {
         let wait = retries.after_failure(ObjectRef::from_obj(&*object));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kantor_api::{annotations, common::InventoryItem, labels};
-use kube::{ResourceExt, api::DynamicObject};
+use kube::{Resource, ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 use super::covers;
@@ -121,9 +121,9 @@ pub fn said(item: &InventoryItem, why: Option<&str>) -> String {
 }
 
 /// Whether an object is from before `version`, which was written to it.
-pub fn is_older(live: &DynamicObject, version: Option<&str>) -> bool {
+pub fn is_older(live: &impl Resource, version: Option<&str>) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
-    let seen = live.resource_version().as_deref().and_then(number);
+    let seen = live.meta().resource_version.as_deref().and_then(number);
     version.and_then(number).zip(seen).is_some_and(|(written, seen)| seen < written)
 }
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::source::{Source, way};
 use crate::{
-    commands::{self, rbac},
     apply::{WriteError, Writer},
+    commands::{self, rbac},
     core::registration::{self, Account, Identity, Way},
     planes::{AddressPolicy, credentials_expiry, parse_kubeconfig},
 };
@@ -194,8 +194,8 @@ impl KubeconfigArgs {
 
 /// The ClusterRoles of a data plane. What binds them is made for the account that was asked for.
 fn roles() -> anyhow::Result<Vec<ClusterRole>> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&rbac::on_data_plane(rbac::NAMESPACE)).context("the roles of data planes are not YAML")?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&rbac::on_data_plane(rbac::NAMESPACE))
+        .context("the roles of data planes are not YAML")?;
     let roles: Vec<ClusterRole> = documents
         .into_iter()
         .filter(|document| document["kind"] == "ClusterRole")

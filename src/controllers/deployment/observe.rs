@@ -12,7 +12,7 @@ use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     apply::Change,
@@ -32,13 +32,17 @@ pub(super) async fn workload(plane: &Plane, rendered: &Rendered, own: &[Change])
     let item = &rendered.workload;
     let change = own.iter().find(|change| change.item.kind == item.kind && change.item.name == item.name)?;
     let live = live(plane, item)?;
-    if changes::is_older(&live, change.version.as_deref()) {
+    if changes::is_older(&*live, change.version.as_deref()) {
         let message = Some("written and not seen on the data plane yet".to_owned());
         return Some(Verdict { health: Health::Progressing, message });
     }
     let value = serde_json::to_value(&*live).unwrap_or_default();
     let verdict = last_run_failed(item, &value).unwrap_or_else(|| health::of(&value, &Checks::default()));
     if matches!(verdict.health, Health::Healthy | Health::Suspended) {
+        return Some(verdict);
+    }
+    if value["status"].as_object().is_none_or(Map::is_empty) {
+        // Nobody has made pods of it yet.
         return Some(verdict);
     }
     Some(match pods_say(plane, rendered).await {
