@@ -82,6 +82,7 @@ fn the_operator_takes_the_arguments_and_settings_of_the_chart() {
 
 #[test]
 fn a_setting_that_the_operator_does_not_know_would_be_seen() {
-    let output = kantor(&["controller".into(), "--no-such-flag".into(), "--kubeconfig=/does/not/exist".into()]);
+    let output =
+        kantor(&["controller".into(), "--no-such-flag".into(), "--kubeconfig=/does/not/exist".into()]);
     assert_eq!(output.status.code(), Some(2));
 }
