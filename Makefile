@@ -24,6 +24,18 @@ test: assets ## All tests, on real clusters
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(( 2 * $$(getconf _NPROCESSORS_ONLN) ))} \
 		$(CARGO) test --workspace --locked --no-fail-fast
 
+# The C library is linked into the program alone: all that it depends on is shared with the other builds.
+STATIC := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/static/kantor
+
+.PHONY: image-test
+image-test: ## Build the image's last stage with buildah and look inside (needs root)
+	@command -v buildah >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get install -y --no-install-recommends buildah >/dev/null; } \
+		|| { echo "SKIPPED: no buildah, the image is not built" >&2; exit 0; }; \
+	$(CARGO) rustc --quiet --locked --bin kantor -- -C target-feature=+crt-static; \
+	install -D --strip $(dir $(STATIC))../debug/kantor $(STATIC); \
+	KANTOR_STATIC_BINARY=$(STATIC) $(CARGO) test --quiet --locked --test packaging image::
+
 .PHONY: lint
 lint: ## Format, clippy, dependencies
 	$(CARGO) fmt --all --check
@@ -39,7 +51,7 @@ $(DENY):
 	$(CARGO) install cargo-deny --quiet --locked --version $(DENY_VERSION) --root $(TOOLS)/cargo-deny-$(DENY_VERSION)
 
 .PHONY: generate
-generate: ## Write crds/, its copies and docs/reference
+generate: ## Write crds/, config, the charts' copies and docs/reference
 	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated --test render
 
 .PHONY: bench
@@ -47,7 +59,7 @@ bench: ## Measure (comes with the controllers)
 	@echo "nothing to measure yet: the figures are those of the controllers, which are not there yet" >&2; exit 1
 
 .PHONY: assets
-assets: ## Build the binaries of the testbed, once (12 minutes, and 6 for Envoy Gateway)
+assets: ## Build the binaries of the testbed, once (12 minutes, 4 for Helm, 6 for Envoy Gateway)
 	@$(CARGO) build --quiet --package kantor-testbed
 	@$(CARGO) run --quiet --package kantor-testbed -- assets
 

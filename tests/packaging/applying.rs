@@ -25,7 +25,8 @@ async fn cluster() -> (Cluster, Administrator) {
 fn restricted() -> String {
     let labels = json!({"pod-security.kubernetes.io/enforce": "restricted",
         "pod-security.kubernetes.io/warn": "restricted"});
-    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}).to_string()
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+        .to_string()
 }
 
 /// As much of the Prometheus Operator's definition as the chart uses.
@@ -123,7 +124,8 @@ async fn the_chart_installs_into_a_restricted_namespace_upgrades_and_goes_again(
 
     let everything = everything();
     // What only an administrator may use, and what this cluster has no node for.
-    let values: Vec<&str> = everything.iter().map(String::as_str).filter(|v| !v.contains("priorityClass")).collect();
+    let values: Vec<&str> =
+        everything.iter().map(String::as_str).filter(|v| !v.contains("priorityClass")).collect();
     administrator.helm(&[&upgrade[..], &namespace, &values].concat());
     wait::until("the pods are the new ones", PATIENCE, || async {
         let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
@@ -134,8 +136,15 @@ async fn the_chart_installs_into_a_restricted_namespace_upgrades_and_goes_again(
     .unwrap();
     administrator.helm(&[&["uninstall", "kantor", "--wait"][..], &namespace].concat());
     let left = administrator.kubectl(
-        &["get", "deployments,services,roles,clusterroles,clusterrolebindings", "-A", "-o", "name", "-l",
-            "app.kubernetes.io/name=kantor"],
+        &[
+            "get",
+            "deployments,services,roles,clusterroles,clusterrolebindings",
+            "-A",
+            "-o",
+            "name",
+            "-l",
+            "app.kubernetes.io/name=kantor",
+        ],
         "",
     );
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");

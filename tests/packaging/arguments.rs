@@ -21,22 +21,30 @@ fn flag(setting: &str) -> String {
     })
 }
 
-/// A value of its type for each setting of the schema.
+/// A setting as a flag; one that is off is left out.
+fn as_flag((name, value): (&String, &Value)) -> Option<String> {
+    match value {
+        Value::Bool(on) => on.then(|| format!("--{}", flag(name))),
+        Value::String(text) => Some(format!("--{}={text}", flag(name))),
+        other => Some(format!("--{}={other}", flag(name))),
+    }
+}
+
+/// Each setting of the schema, with its default.
 fn settings() -> Vec<String> {
     let schema = std::fs::read_to_string(project("charts/kantor/values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let known = schema["properties"]["config"]["properties"].as_object().unwrap();
-    let one_of = |name: &str, property: &Value| match property["type"].as_str() {
-        Some("boolean") => Some("true".to_owned()),
-        Some("integer") => Some(if name == "leaseDuration" { "20" } else { "10" }.to_owned()),
-        Some("string") if property["enum"].is_array() => Some(property["enum"][0].as_str()?.to_owned()),
-        Some("string") if name == "log" => Some("debug".to_owned()),
-        _ => None,
+    let set = |(name, property): (&String, &Value)| {
+        let (_, default) = property["description"].as_str()?.rsplit_once(" Default: ")?;
+        let value = match property["type"].as_str()? {
+            "string" => Value::from(default),
+            "array" => Value::from(default.split(',').collect::<Vec<_>>()),
+            _ => serde_json::from_str(default).unwrap(),
+        };
+        Some(format!("--set-json=config.{name}={value}"))
     };
-    known
-        .iter()
-        .filter_map(|(name, property)| Some(format!("--set=config.{name}={}", one_of(name, property)?)))
-        .collect()
+    known.iter().filter_map(set).collect()
 }
 
 #[test]
@@ -46,7 +54,7 @@ fn the_operator_takes_the_arguments_and_settings_of_the_chart() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = settings();
     assert!(all.len() > 10, "{all:?}");
-    all.push("--set=extraArgs={--log-format=json}".to_owned());
+    all.push("--set=extraArgs={--context=other}".to_owned());
     for values in [vec![], all] {
         let objects = render(&values);
         let container = &the(&objects, "Deployment", "kantor")["spec"]["template"]["spec"]["containers"][0];
@@ -61,13 +69,7 @@ fn the_operator_takes_the_arguments_and_settings_of_the_chart() {
                 }
                 "--config=/etc/kantor/config.yaml" => {
                     let settings: Value = serde_saphyr::from_str(config).unwrap();
-                    for (name, value) in settings.as_object().unwrap() {
-                        let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-                        // What is said twice would be refused; on the command line the last word is the user's.
-                        if !values.iter().any(|v| v.contains("extraArgs")) || name != "logFormat" {
-                            arguments.push(format!("--{}={value}", flag(name)));
-                        }
-                    }
+                    arguments.extend(settings.as_object().unwrap().iter().filter_map(as_flag));
                 }
                 other => arguments.push(other.to_owned()),
             }
@@ -82,6 +84,7 @@ fn the_operator_takes_the_arguments_and_settings_of_the_chart() {
 
 #[test]
 fn a_setting_that_the_operator_does_not_know_would_be_seen() {
-    let output = kantor(&["controller".into(), "--no-such-flag".into(), "--kubeconfig=/does/not/exist".into()]);
+    let output =
+        kantor(&["controller".into(), "--no-such-flag".into(), "--kubeconfig=/does/not/exist".into()]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -59,8 +59,10 @@ fn every_combination_of_switches_renders_what_is_switched_on_and_nothing_else() 
             // All fail alike: one is enough.
             if refused == 0 {
                 let chart = project("charts/kantor").display().to_string();
-                let all: Vec<&str> =
-                    ["template", "kantor", &chart].into_iter().chain(values.iter().map(String::as_str)).collect();
+                let all: Vec<&str> = ["template", "kantor", &chart]
+                    .into_iter()
+                    .chain(values.iter().map(String::as_str))
+                    .collect();
                 let output = helm(&all);
                 assert!(!output.status.success());
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
