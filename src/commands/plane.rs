@@ -20,6 +20,6 @@ enum PlaneCommand {
 /// Runs the command.
 pub async fn run(args: PlaneArgs) -> anyhow::Result<()> {
     match args.command {
-        PlaneCommand::Kubeconfig(args) => kubeconfig::run(*args).await,
+        PlaneCommand::Kubeconfig(args) => kubeconfig::run(&args).await,
     }
 }

@@ -55,13 +55,10 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
             let due = life.wait(Timestamp::now());
             let again = not_before.get(&key).map_or(Duration::ZERO, |at| at.duration_since(Instant::now()));
             let left = due.max(again);
-            if under_way.contains(&key) {
-                continue;
-            } else if left.is_zero() {
-                under_way.insert(key.clone());
-                tries.push(attempt(key, &context));
-            } else {
+            if !left.is_zero() {
                 wait = wait.min(left);
+            } else if under_way.insert(key.clone()) {
+                tries.push(attempt(key, &context));
             }
         }
         tokio::select! {

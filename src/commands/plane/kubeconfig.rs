@@ -29,6 +29,7 @@ const NO_TOKEN: &str = "made-when-it-is-run";
 /// Make a ServiceAccount on a cluster, with the rights that Kantor needs there, and print the Secret with its
 /// kubeconfig that registers the cluster as a data plane. Kantor renews the token in it before it ends.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct KubeconfigArgs {
     /// Name of the DataPlane, and of the Secret.
     #[arg(long, value_name = "NAME", help_heading = "Registration")]
@@ -91,7 +92,7 @@ fn parse_life(text: &str) -> Result<SignedDuration, String> {
 }
 
 /// Runs the command.
-pub async fn run(args: KubeconfigArgs) -> anyhow::Result<()> {
+pub async fn run(args: &KubeconfigArgs) -> anyhow::Result<()> {
     let source = args.data_plane();
     let config = source.config().await?;
     let way = way(&config, args.server.as_deref(), args.authority()?)?;

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
     core::v1::ServiceAccount,
 };
-use kube::api::PostParams;
+use kube::{Client, api::PostParams};
 
 use super::*;
 
@@ -55,6 +55,24 @@ pub(super) async fn token_of(stage: &Stage, secret: &str) -> String {
     let kubeconfig = text(&secret.data.unwrap()["kubeconfig"].0);
     let kubeconfig: serde_json::Value = serde_json::from_str(&kubeconfig).unwrap();
     kubeconfig["users"][0]["user"]["token"].as_str().unwrap().to_owned()
+}
+
+/// Whether the client's user may do so to an object of `kantor-system`.
+pub(super) async fn may(client: &Client, verb: &str, group: &str, resource: &str, name: &str) -> bool {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let attributes = ResourceAttributes {
+        verb: Some(verb.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource: Some(subresource.to_owned()),
+        namespace: Some("kantor-system".to_owned()),
+        name: Some(name.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,21 +127,7 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
     // It may do what Kantor does, and hand nothing on.
     let client = KubeconfigSpec { auth: Auth::Token(token), ..plane.kubeconfig() }.client().await.unwrap();
     let may = async |verb: &str, group: &str, resource: &str, name: &str| {
-        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let attributes = ResourceAttributes {
-            verb: Some(verb.to_owned()),
-            group: Some(group.to_owned()),
-            resource: Some(resource.to_owned()),
-            subresource: Some(subresource.to_owned()),
-            namespace: Some("kantor-system".to_owned()),
-            name: Some(name.to_owned()),
-            ..ResourceAttributes::default()
-        };
-        let spec =
-            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
-        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-        let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-        reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
+        may(&client, verb, group, resource, name).await
     };
     assert!(may("patch", "apps", "deployments", "a").await);
     assert!(may("create", "", "serviceaccounts/token", "kantor").await, "its own token");

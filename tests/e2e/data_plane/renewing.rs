@@ -7,7 +7,7 @@ use kantor_testbed::proxy::Record;
 use kube::api::{DeleteParams, PostParams};
 
 use super::{
-    command::{Desk, text, token_of},
+    command::{Desk, may, text, token_of},
     *,
 };
 
@@ -91,6 +91,14 @@ async fn a_token_is_renewed_before_it_ends_and_no_watch_notices() {
     let binding = bindings.get("kantor-token").await.unwrap();
     bindings.delete("kantor-token", &DeleteParams::default()).await.unwrap();
     let old = ending(&plane).await;
+    let account =
+        KubeconfigSpec { auth: Auth::Token(old.clone()), ..plane.kubeconfig() }.client().await.unwrap();
+    wait::until("the account may make no tokens", PATIENCE, || async {
+        let allowed = may(&account, "create", "", "serviceaccounts/token", "kantor").await;
+        Ok(if allowed { Seen::NotYet("it may".to_owned()) } else { Seen::Done(()) })
+    })
+    .await
+    .unwrap();
     put(&stage, &kubeconfig, &old).await;
     let why = stage
         .until("the plane says that it cannot", "acme/plane", |plane: Option<&DataPlane>| {

@@ -25,6 +25,9 @@ use serde_json::{Value, json};
 use super::{Cluster, files::SERVICE_ACCOUNT_KEY};
 use crate::kubeconfig::{Auth, KubeconfigSpec};
 
+/// As the API server is told.
+const ISSUER: &str = "https://kubernetes.default.svc";
+
 /// A `ServiceAccount` and all that it may do.
 #[derive(Clone, Debug)]
 pub struct ServiceAccountAccess {
@@ -129,7 +132,6 @@ impl Cluster {
         let uid = accounts.get(name).await.context("find the service account")?.uid();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).context("this machine's clock is off")?;
         let issued = now.saturating_sub(age).as_secs();
-        const ISSUER: &str = "https://kubernetes.default.svc";
         let payload = json!({
             "iss": ISSUER, "aud": [ISSUER], "sub": format!("system:serviceaccount:{namespace}:{name}"),
             "iat": issued, "nbf": issued, "exp": (now + left).as_secs(),
