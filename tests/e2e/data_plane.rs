@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 };
 use kantor_api::{DataPlane, Environment, Project};
 use kantor_testbed::{
-    Auth, Cluster, KubeconfigSpec, ServiceAccountAccess,
+    Auth, Cluster, KubeconfigSpec,
     proxy::{Action, Fault, Match, Proxy},
     wait::{self, Seen},
 };

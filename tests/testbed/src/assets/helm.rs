@@ -31,6 +31,7 @@ pub fn helm() -> Result<PathBuf> {
         let program = Program {
             name: NAME,
             pin: &PIN,
+            main: None,
             package: "helm.sh/helm/v4/cmd/helm".to_owned(),
             linker_flags: "-s -w".to_owned(),
         };
