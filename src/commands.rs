@@ -2,3 +2,4 @@
 
 pub mod controller;
 pub mod crds;
+pub mod telemetry;

@@ -22,8 +22,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
+use super::telemetry::{self, LogFormat, Telemetry, parse_endpoint};
 use crate::{
     VERSION,
     apply::{Engine, Writer},
@@ -284,15 +284,16 @@ pub struct ControllerArgs {
         help_heading = "Observability"
     )]
     log_format: LogFormat,
-}
-
-/// Forms of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object per line.
-    Json,
+    /// Collector that traces are sent to, by OTLP over HTTP, such as http://localhost:4318. Without it
+    /// $OTEL_EXPORTER_OTLP_ENDPOINT; else there are no traces.
+    #[arg(
+        long,
+        env = "KANTOR_OTLP_ENDPOINT",
+        value_name = "URL",
+        value_parser = parse_endpoint,
+        help_heading = "Observability"
+    )]
+    otlp_endpoint: Option<String>,
 }
 
 /// Who reaches an Endpoint that does not say.
@@ -314,12 +315,12 @@ impl From<DefaultVisibility> for Reach {
 }
 
 fn parse_filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    telemetry::parse_filter(text).map(|_| text.to_owned())
 }
 
 /// Runs the operator until it is asked to end.
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
-    start_log(&args);
+    let telemetry = Telemetry::start(&args.log, args.log_format, args.otlp_endpoint.as_deref())?;
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
@@ -337,12 +338,13 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
 
     let stop = stop_on_signal()?;
+    telemetry.toggle_on_signal()?;
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());
     let sync = SyncBoard::default();
     let health = Health { sync: sync.clone(), stop: stop.clone() };
-    background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
+    background.spawn(server::serve(listener, health, metrics.clone(), telemetry.clone(), served.clone()));
     let mut election = None;
     if args.leader_elect {
         // Nothing is read before it leads: what is seen then is what the one before left.
@@ -407,6 +409,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     background.close();
     background.wait().await;
     info!("kantor ends");
+    telemetry.shutdown().await;
     Ok(())
 }
 
@@ -449,15 +452,6 @@ impl ControllerArgs {
         let me = format!("{host}_{unique:016x}");
         let at = (namespace.trim(), self.lease_name.as_str());
         Ok(Election::new(&client, at, me, terms, &LEADERSHIP))
-    }
-}
-
-fn start_log(args: &ControllerArgs) {
-    let filter = EnvFilter::new(&args.log);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
     }
 }
 
