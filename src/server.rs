@@ -1,5 +1,5 @@
-//! Probes and metrics over HTTP.
+//! Probes, metrics and the log level over HTTP.
 
 mod routes;
 
-pub use routes::{Health, serve};
+pub use routes::{Health, LogFilter, serve, serve_metrics};

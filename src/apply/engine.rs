@@ -56,7 +56,7 @@ impl Site<'_> {
     /// Reads what the watches do not show, in Kantor's own name as they do: who may not write something need not be
     /// allowed to see it, and what cannot be seen would be waited for without end.
     fn reader(&self) -> Writer {
-        Writer::new(self.plane.calls(), self.plane.deadline).with_slots(self.plane.slots())
+        Writer::to_plane(self.plane, None)
     }
 }
 
@@ -100,6 +100,7 @@ enum Ground {
 impl Engine {
     /// Brings all objects of `owner` to what they shall be. All are tried; each has its own outcome, in the order of
     /// `wanted`.
+    #[tracing::instrument(level = "debug", skip_all, fields(plane = %site.plane.key, objects = wanted.len()))]
     pub async fn sync(&self, site: &Site<'_>, owner: &Owner, wanted: &[Placed]) -> Vec<Change> {
         let mut changes: BTreeMap<usize, Change> = BTreeMap::new();
         let items: Vec<InventoryItem> = wanted.iter().map(|(wanted, _)| wanted.item()).collect();

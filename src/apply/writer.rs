@@ -20,8 +20,10 @@ use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tracing::{Instrument, Span, debug, debug_span, field};
 
 use super::{WriteError, latest::Latest};
+use crate::planes::Plane;
 
 /// A kind of the API, as the writer needs it.
 pub trait Object:
@@ -41,6 +43,8 @@ pub struct Writer {
     deadline: Duration,
     slots: Option<Arc<Semaphore>>,
     latest: Latest,
+    /// Name of the data plane, for traces; none for the control plane.
+    plane: Option<Arc<str>>,
 }
 
 /// What came of a deletion.
@@ -55,7 +59,15 @@ pub enum Deletion {
 impl Writer {
     /// A writer that gives each write `deadline`.
     pub fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline, slots: None, latest: Latest::default() }
+        Self { client, deadline, slots: None, latest: Latest::default(), plane: None }
+    }
+
+    /// A writer to a data plane, in the name of one of its users, if there is one.
+    pub fn to_plane(plane: &Plane, user: Option<&str>) -> Self {
+        Self {
+            plane: Some(plane.key.to_string().into()),
+            ..Self::new(plane.calls_as(user), plane.deadline).with_slots(plane.slots())
+        }
     }
 
     /// The same for a cluster that many write to: the deadline of a call begins when it has one of `slots`.
@@ -72,8 +84,8 @@ impl Writer {
     /// Makes an object, and returns it as it now is; one that exists already is a [`WriteError::Conflict`].
     pub async fn create<K: Object>(&self, object: &K) -> Result<K, WriteError> {
         let params = PostParams { field_manager: Some(managers::KANTOR.to_owned()), ..PostParams::default() };
-        let api = self.api(object);
-        typed(self.within(api.create(&params, &as_dynamic(object)?)).await?)
+        let (api, span) = (self.api(object), self.writing_to("create", object));
+        typed(self.within(span, api.create(&params, &as_dynamic(object)?)).await?)
     }
 
     /// Writes an object over the version that it carries, and returns it as it now is; one that has changed since is a
@@ -81,21 +93,24 @@ impl Writer {
     pub async fn replace<K: Object>(&self, object: &K) -> Result<K, WriteError> {
         let params = PostParams { field_manager: Some(managers::KANTOR.to_owned()), ..PostParams::default() };
         let (api, name) = (self.api(object), object.name_any());
-        typed(self.within(api.replace(&name, &params, &as_dynamic(object)?)).await?)
+        let span = self.writing_to("update", object);
+        typed(self.within(span, api.replace(&name, &params, &as_dynamic(object)?)).await?)
     }
 
     /// Server-side applies an object: the fields it has become ours, those it no longer has are given up.
     pub async fn apply<K: Object>(&self, object: &K) -> Result<(), WriteError> {
         let (name, body) = (object.name_any(), as_dynamic(object)?);
         let params = PatchParams::apply(managers::KANTOR).force();
-        self.within(self.api(object).patch(&name, &params, &Patch::Apply(body))).await.map(drop)
+        let (api, span) = (self.api(object), self.writing_to("apply", object));
+        self.within(span, api.patch(&name, &params, &Patch::Apply(body))).await.map(drop)
     }
 
     /// As [`Writer::apply`], for a Secret: no error repeats its values.
     pub async fn apply_secret(&self, secret: &Secret) -> Result<(), WriteError> {
         let (name, body) = (secret.name_any(), as_dynamic(secret)?);
         let params = PatchParams::apply(managers::KANTOR).force();
-        let applied = self.call(self.api(secret).patch(&name, &params, &Patch::Apply(body))).await?;
+        let (api, span) = (self.api(secret), self.writing_to("apply", secret));
+        let applied = self.call(span, api.patch(&name, &params, &Patch::Apply(body))).await?;
         applied.map(drop).map_err(WriteError::of_secret)
     }
 
@@ -109,7 +124,9 @@ impl Writer {
     ) -> Result<DynamicObject, WriteError> {
         let params = PatchParams::apply(manager).force();
         let api = self.dynamic(resource, body.metadata.namespace.as_deref());
-        let applied = self.call(api.patch(&body.name_any(), &params, &Patch::Apply(body))).await?;
+        let (namespace, name) = (body.metadata.namespace.as_deref(), body.name_any());
+        let span = self.writing("apply", resource, namespace, &name);
+        let applied = self.call(span, api.patch(&name, &params, &Patch::Apply(body))).await?;
         applied.map_err(if is_secret(resource) { WriteError::of_secret } else { WriteError::of })
     }
 
@@ -120,7 +137,7 @@ impl Writer {
         namespace: &str,
         name: &str,
     ) -> Result<Option<DynamicObject>, WriteError> {
-        self.within(self.dynamic(resource, some(namespace)).get_opt(name)).await
+        self.within(Span::none(), self.dynamic(resource, some(namespace)).get_opt(name)).await
     }
 
     /// Hands the fields that `former` has set on an object, by plain writes, over to `manager` as if it had applied
@@ -154,7 +171,8 @@ impl Writer {
         }});
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let api = self.dynamic(resource, some(&item.namespace));
-        self.within(api.patch_metadata(&item.name, &params, &Patch::Merge(patch))).await.map(drop)
+        let span = self.writing("patch", resource, some(&item.namespace), &item.name);
+        self.within(span, api.patch_metadata(&item.name, &params, &Patch::Merge(patch))).await.map(drop)
     }
 
     /// The metadata of an object, as the server has it.
@@ -164,7 +182,7 @@ impl Writer {
         namespace: &str,
         name: &str,
     ) -> Result<Option<PartialObjectMeta<DynamicObject>>, WriteError> {
-        self.within(self.dynamic(resource, some(namespace)).get_metadata_opt(name)).await
+        self.within(Span::none(), self.dynamic(resource, some(namespace)).get_metadata_opt(name)).await
     }
 
     /// The metadata of the objects of a namespace, and whether there are more of them. Nothing for kinds that cannot be
@@ -176,7 +194,7 @@ impl Writer {
     ) -> Result<(Vec<PartialObjectMeta<DynamicObject>>, bool), WriteError> {
         let params = ListParams::default().limit(500);
         let api = self.dynamic(resource, some(namespace));
-        match self.call(api.list_metadata(&params)).await? {
+        match self.call(Span::none(), api.list_metadata(&params)).await? {
             Ok(list) => {
                 let more = list.metadata.continue_.is_some_and(|token| !token.is_empty());
                 Ok((list.items, more))
@@ -212,7 +230,8 @@ impl Writer {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match self.call(self.dynamic(resource, some(namespace)).delete(name, &params)).await? {
+        let span = self.writing("delete", resource, some(namespace), name);
+        match self.call(span, self.dynamic(resource, some(namespace)).delete(name, &params)).await? {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Deletion::Gone),
             // The server answers with a bare status when there is nothing left to wait for. Some kinds answer with the
             // object all the same: those are looked for again.
@@ -247,8 +266,8 @@ impl Writer {
         });
         let params =
             PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
-        let patched =
-            self.call(self.api(object).patch(&object.name_any(), &params, &Patch::Merge(patch))).await?;
+        let (api, span) = (self.api(object), self.writing_to("patch", object));
+        let patched = self.call(span, api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await?;
         match patched {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Ok(written) => {
@@ -269,8 +288,10 @@ impl Writer {
         let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
         let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
-        let answer =
-            self.within(accounts.create_token_request(account, &PostParams::default(), &request)).await?;
+        let resource = ApiResource::erase::<ServiceAccount>(&());
+        let span = self.writing("token", &resource, Some(namespace), account);
+        let asked = accounts.create_token_request(account, &PostParams::default(), &request);
+        let answer = self.within(span, asked).await?;
         let token = answer.status.and_then(|status| status.token).filter(|token| !token.is_empty());
         token
             .map(SecretString::from)
@@ -286,8 +307,8 @@ impl Writer {
         });
         let params =
             PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
-        let api = self.api(secret);
-        let patched = self.call(api.patch(&secret.name_any(), &params, &Patch::Merge(patch))).await?;
+        let (api, span) = (self.api(secret), self.writing_to("patch", secret));
+        let patched = self.call(span, api.patch(&secret.name_any(), &params, &Patch::Merge(patch))).await?;
         patched.map(drop).map_err(WriteError::of_secret)
     }
 
@@ -305,9 +326,10 @@ impl Writer {
             "status": serde_json::to_value(status).map_err(|error| unserializable(&error))?,
         });
         let params = PatchParams::apply(managers::KANTOR).force();
-        let api = self.api(object);
-        let written =
-            self.within(api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body))).await?;
+        let (api, span) = (self.api(object), self.writing_to("status", object));
+        let written = self
+            .within(span, api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body)))
+            .await?;
         self.latest.note(&written);
         typed(written)
     }
@@ -324,20 +346,62 @@ impl Writer {
         }
     }
 
-    async fn within<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-        self.call(call).await?.map_err(WriteError::of)
+    fn writing_to<K: Object>(&self, verb: &'static str, object: &K) -> Span {
+        let namespace = object.meta().namespace.as_deref();
+        self.writing(verb, &ApiResource::erase::<K>(&()), namespace, &object.name_any())
+    }
+
+    /// The span of a write.
+    fn writing(
+        &self,
+        verb: &'static str,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Span {
+        let (kind, plane) = (resource.kind.as_str(), self.plane.as_deref());
+        debug_span!("write", verb, kind, namespace, name, plane, outcome = field::Empty)
+    }
+
+    async fn within<T>(
+        &self,
+        span: Span,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, WriteError> {
+        self.call(span, call).await?.map_err(WriteError::of)
     }
 
     async fn call<T>(
         &self,
+        span: Span,
         call: impl Future<Output = kube::Result<T>>,
     ) -> Result<kube::Result<T>, WriteError> {
-        let _slot = match &self.slots {
-            Some(slots) => slots.acquire().await.ok(),
-            None => None,
+        let writing = span.clone();
+        let calling = async {
+            let _slot = match &self.slots {
+                Some(slots) => slots.acquire().await.ok(),
+                None => None,
+            };
+            let answer = tokio::time::timeout(self.deadline, call).await;
+            if !writing.is_disabled() {
+                note_outcome(&writing, answer.as_ref().ok());
+            }
+            answer.map_err(|_| WriteError::timed_out(self.deadline))
         };
-        tokio::time::timeout(self.deadline, call).await.map_err(|_| WriteError::timed_out(self.deadline))
+        calling.instrument(span).await
     }
+}
+
+/// Ends the span of a write with what came of it: `ok`, the code of the server's answer, `timeout` or `unreachable`.
+fn note_outcome<T>(writing: &Span, answer: Option<&kube::Result<T>>) {
+    let outcome = match answer {
+        None => "timeout".to_owned(),
+        Some(Ok(_)) => "ok".to_owned(),
+        Some(Err(kube::Error::Api(status))) => status.code.to_string(),
+        Some(Err(_)) => "unreachable".to_owned(),
+    };
+    writing.record("outcome", &outcome);
+    debug!(outcome, "written");
 }
 
 fn is_secret(resource: &ApiResource) -> bool {

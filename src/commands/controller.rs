@@ -2,7 +2,7 @@
 
 mod args;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args as _;
@@ -19,10 +19,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::limit::ConcurrencyLimitLayer;
 use tracing::{error, info, warn};
-use tracing_subscriber::EnvFilter;
 
-pub use self::args::{ControllerArgs, LogFormat};
-use super::sources;
+pub use self::args::ControllerArgs;
+use super::{sources, telemetry::Telemetry};
 use crate::{
     VERSION,
     apply::{Engine, Writer},
@@ -45,26 +44,31 @@ pub fn command() -> clap::Command {
 /// Runs the operator until it is asked to end.
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     args.check()?;
-    start_log(&args);
+    let observability = &args.observability;
+    let telemetry =
+        Telemetry::start(&observability.log, observability.log_format, observability.otlp_endpoint.as_deref())?;
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");
     let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
     let metrics = Metrics::default();
     let client = client(&args, &config, permit, &metrics)?;
-    let listen = args.observability.listen;
-    let listener = TcpListener::bind(listen)
-        .await
-        .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
+    let listener = bind(observability.listen, "--listen").await?;
     info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
 
     let stop = stop_on_signal()?;
+    telemetry.toggle_on_signal()?;
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());
     let sync = SyncBoard::default();
     let health = Health { sync: sync.clone(), stop: stop.clone() };
-    background.spawn(server::serve(listener, health, metrics.clone(), served.clone()));
+    if let Some(address) = observability.metrics_listen {
+        let listener = bind(address, "--metrics-listen").await?;
+        info!(address = %listener.local_addr()?, "serving /metrics");
+        background.spawn(server::serve_metrics(listener, metrics.clone(), served.clone()));
+    }
+    background.spawn(server::serve(listener, health, metrics.clone(), telemetry.clone(), served.clone()));
     let mut election = None;
     if args.availability.leader_elect {
         // Nothing is read before it leads: what is seen then is what the one before left.
@@ -96,7 +100,13 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     background.close();
     background.wait().await;
     info!("kantor ends");
+    telemetry.shutdown().await;
     Ok(())
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("cannot listen on {address}; choose another address with {flag}"))
 }
 
 /// What the controllers share.
@@ -169,15 +179,6 @@ async fn lead(mut candidate: Election, end: CancellationToken) {
         std::process::exit(1);
     }
     candidate.release().await;
-}
-
-fn start_log(args: &ControllerArgs) {
-    let filter = EnvFilter::new(&args.observability.log);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.observability.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
 }
 
 async fn control_plane_config(args: &ControllerArgs) -> anyhow::Result<Config> {

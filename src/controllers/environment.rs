@@ -200,7 +200,7 @@ where
                 RemovalStep::AwaitEnd => waiting.push(shown),
                 RemovalStep::Delete { uid } => {
                     if let Ok(plane) = context.planes.get(&key_of(&record.data_plane)) {
-                        let writer = Writer::new(plane.calls(), plane.deadline).with_slots(plane.slots());
+                        let writer = Writer::to_plane(&plane, None);
                         writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
                     }
                     waiting.push(shown);

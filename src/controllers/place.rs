@@ -115,5 +115,5 @@ pub(super) fn data_plane_of(record: &PlaneRecord, context: &Context) -> Option<A
 
 /// Writes to a plane in Kantor's own name.
 pub(super) fn own_writer(plane: &Plane) -> Writer {
-    Writer::new(plane.calls(), plane.deadline).with_slots(plane.slots())
+    Writer::to_plane(plane, None)
 }

@@ -134,7 +134,7 @@ async fn renew(key: &PlaneKey, plane: &DataPlane, context: &Context) -> Result<O
         return Ok(None);
     }
 
-    let writer = Writer::new(connection.calls(), connection.deadline).with_slots(connection.slots());
+    let writer = Writer::to_plane(&connection, None);
     let token = writer
         .request_token(&account.namespace, &account.name, life.seconds())
         .await

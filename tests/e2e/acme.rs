@@ -9,7 +9,12 @@ use crate::support::{Stage, condition, is_ready};
 
 /// A control plane with organization `acme`, and the operator.
 pub async fn acme() -> Stage {
-    let stage = Stage::start().await;
+    acme_with(&[]).await
+}
+
+/// As [`acme`], with further arguments of the operator.
+pub async fn acme_with(arguments: &[&str]) -> Stage {
+    let stage = Stage::start_with(arguments).await;
     stage.create(&Organization::new("acme", kantor_api::organization::OrganizationSpec {})).await;
     stage
         .until("acme is ready", "acme", |o: Option<&Organization>| o.filter(|o| is_ready(*o)).map(|_| ()))

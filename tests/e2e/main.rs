@@ -15,6 +15,7 @@ mod endpoint;
 mod gateway;
 mod hierarchy;
 mod killing;
+mod observing;
 mod organization;
 mod process;
 mod release;

@@ -28,18 +28,27 @@ pub struct Stage {
 impl Stage {
     /// A control plane with the custom resources and an operator that is ready.
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// As [`Stage::start`], with further arguments of the operator.
+    pub async fn start_with(arguments: &[&str]) -> Self {
         let control_plane = control_plane().await;
         control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-        let stage = Self::on(control_plane).await;
+        let stage = Self::on_with(control_plane, arguments).await;
         stage.operator.ready().await.unwrap();
         stage
     }
 
     /// An operator on a control plane as it is.
     pub async fn on(control_plane: Cluster) -> Self {
+        Self::on_with(control_plane, &[]).await
+    }
+
+    async fn on_with(control_plane: Cluster, arguments: &[&str]) -> Self {
         let client = control_plane.client();
         let proxy = Proxy::start(&control_plane).unwrap();
-        let operator = operator(&control_plane, &proxy).await;
+        let operator = operator_with(&control_plane, &proxy, arguments).await;
         Self { operator, proxy, control_plane, client }
     }
 
@@ -47,7 +56,7 @@ impl Stage {
     pub async fn restart_operator(&mut self) {
         self.operator.kill().unwrap();
         self.operator.ended().await.unwrap();
-        self.operator = operator(&self.control_plane, &self.proxy).await;
+        self.operator = operator_with(&self.control_plane, &self.proxy, &[]).await;
         self.operator.ready().await.unwrap();
     }
 
@@ -136,26 +145,20 @@ pub async fn plane_kubeconfig(plane: &Cluster) -> KubeconfigSpec {
 
 /// An operator beside the one that a stage has.
 pub async fn another_operator(stage: &Stage) -> Operator {
-    operator(&stage.control_plane, &stage.proxy).await
-}
-
-async fn operator(control_plane: &Cluster, proxy: &Proxy) -> Operator {
-    operator_with(control_plane, proxy, &[]).await
+    operator_with(&stage.control_plane, &stage.proxy, &[]).await
 }
 
 /// An operator with further arguments.
-pub async fn operator_with(control_plane: &Cluster, proxy: &Proxy, more: &[&str]) -> Operator {
+pub async fn operator_with(control_plane: &Cluster, proxy: &Proxy, arguments: &[&str]) -> Operator {
     let kubeconfig = control_plane.operator_kubeconfig().await.unwrap().at(proxy.url(), proxy.ca_pem());
+    let unsaid = !arguments.iter().any(|argument| argument.starts_with("--log="));
     Operator::start(
         Path::new(env!("CARGO_BIN_EXE_kantor")),
         &kubeconfig,
-        [
-            "--allow-loopback-planes",
-            "--plane-probe-interval=1",
-            "--log=debug,kube=info,hyper=info,tower=info",
-        ]
-        .iter()
-        .chain(more),
+        ["--allow-loopback-planes", "--plane-probe-interval=1"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .chain(unsaid.then_some("--log=debug,kube=info,hyper=info,tower=info")),
     )
     .await
     .unwrap()

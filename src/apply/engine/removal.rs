@@ -56,6 +56,7 @@ pub enum Whose {
 impl Engine {
     /// Removes `items` of `owner`. An object counts as gone only when the server said so. What others need goes after
     /// them: a stage is begun when all of the one before it have gone.
+    #[tracing::instrument(level = "debug", skip_all, fields(plane = %site.plane.key, objects = items.len()))]
     pub async fn remove(&self, site: &Site<'_>, owner: &Owner, items: &[InventoryItem]) -> Vec<Removed> {
         let kinds = site.plane.kinds();
         let items: Vec<InventoryItem> = items

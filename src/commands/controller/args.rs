@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum, builder::TypedValueParser};
 use kube::{Client, Config};
-use tracing_subscriber::EnvFilter;
 
 use crate::{
+    commands::telemetry::{LogFormat, parse_endpoint, parse_filter},
     core::{
         duration,
         election::Terms,
@@ -188,7 +188,7 @@ pub(super) struct ObservabilityArgs {
     /// Address that serves /livez, /readyz and /metrics. Port 0 takes a free one; the log says which.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081")]
     pub(super) listen: SocketAddr,
-    /// Address that serves /metrics, if another one.
+    /// Further address that serves /metrics, and nothing else.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics_listen: Option<SocketAddr>,
     /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
@@ -198,15 +198,10 @@ pub(super) struct ObservabilityArgs {
     /// How it is logged.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
-}
-
-/// Forms of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON object per line.
-    Json,
+    /// Collector that traces are sent to, by OTLP over HTTP, such as http://localhost:4318. Without it
+    /// $OTEL_EXPORTER_OTLP_ENDPOINT; else there are no traces.
+    #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
+    pub(super) otlp_endpoint: Option<String>,
 }
 
 /// Who reaches an Endpoint that does not say.
@@ -313,7 +308,7 @@ impl ControllerArgs {
 }
 
 fn filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    parse_filter(text).map(|_| text.to_owned())
 }
 
 fn controller(name: &str) -> Result<Controller, String> {

@@ -53,7 +53,7 @@ pub(super) fn site<'a>(plane: &'a Plane, policy: Option<&ReleasePolicy>) -> Site
     let user = account.map(|a| format!("system:serviceaccount:{}:{}", a.namespace, a.name));
     Site {
         plane,
-        writer: Writer::new(plane.calls_as(user.as_deref()), plane.deadline).with_slots(plane.slots()),
+        writer: Writer::to_plane(plane, user.as_deref()),
         manager: managers::RELEASE,
         selector: SELECTOR,
     }

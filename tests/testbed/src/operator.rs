@@ -11,8 +11,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use http_body_util::{BodyExt, Empty};
-use hyper::{Request, StatusCode, body::Bytes, client::conn::http1};
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -82,11 +82,23 @@ impl Operator {
 
     /// Gets `path` from the operator's server.
     pub async fn get(&self, path: &str) -> Result<(StatusCode, String)> {
+        self.send(Method::GET, path, "").await
+    }
+
+    /// Puts `body` to `path` of the operator's server.
+    pub async fn put(&self, path: &str, body: &str) -> Result<(StatusCode, String)> {
+        self.send(Method::PUT, path, body).await
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &str) -> Result<(StatusCode, String)> {
         let stream = TcpStream::connect(self.address).await.context("connect to the operator")?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        let request =
-            Request::get(path).header("host", self.address.to_string()).body(Empty::<Bytes>::new())?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", self.address.to_string())
+            .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))?;
         let response = sender.send_request(request).await?;
         let status = response.status();
         let body = response.into_body().collect().await?.to_bytes();
@@ -126,6 +138,11 @@ impl Operator {
     /// Lets it go on (SIGCONT).
     pub fn resume(&self) -> Result<()> {
         self.lock().signal(Signal::CONT)
+    }
+
+    /// Has it log more, or no longer (SIGUSR1).
+    pub fn toggle_log(&self) -> Result<()> {
+        self.lock().signal(Signal::USR1)
     }
 
     /// Waits for its end.

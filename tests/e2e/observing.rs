@@ -1,0 +1,257 @@
+//! What the operator tells of itself: metrics, logs, traces.
+
+mod collector;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kantor::metrics::table;
+use kantor_api::DataPlane;
+use kantor_testbed::wait::{self, Seen};
+use serde_json::json;
+
+use self::collector::{Collector, Span};
+use crate::{
+    acme::{acme_with, plane_says, register},
+    deployment::support::{IMAGE, Shop, endpoint, namespace},
+    release::support::{Plane, Theatre, config_map},
+    support::{PATIENCE, Stage},
+};
+
+/// A sample: its labels and its value.
+type Sample = (BTreeMap<String, String>, f64);
+
+/// What is scraped, by name.
+struct Scraped(BTreeMap<String, Vec<Sample>>);
+
+impl Scraped {
+    async fn of(stage: &Stage) -> Self {
+        let (status, text) = stage.operator.get("/metrics").await.unwrap();
+        assert_eq!(status, 200);
+        let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
+            let labels = labels.map(|label| {
+                let (key, value) = label.split_once("=\"").unwrap();
+                (key.to_owned(), value.trim_end_matches('"').to_owned())
+            });
+            samples.entry(name.to_owned()).or_default().push((labels.collect(), value.parse().unwrap()));
+        }
+        Self(samples)
+    }
+
+    fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let matches = |sample: &Sample| {
+            labels.iter().all(|(key, value)| sample.0.get(*key).is_some_and(|found| found == value))
+        };
+        self.0.get(name)?.iter().find(|sample| matches(sample)).map(|sample| sample.1)
+    }
+
+    /// What differs from the table of metrics.
+    fn differences(&self) -> Vec<String> {
+        let mut rest = self.0.clone();
+        let mut wrong = vec![];
+        for entry in table::all() {
+            let declared: BTreeSet<&str> = entry.labels.iter().map(|(label, _)| *label).collect();
+            for series in entry.series() {
+                let Some(samples) = rest.remove(&series) else {
+                    wrong.push(format!("{series} is missing"));
+                    continue;
+                };
+                for (labels, _) in samples {
+                    let found: BTreeSet<&str> =
+                        labels.keys().map(String::as_str).filter(|label| *label != "le").collect();
+                    if found != declared {
+                        wrong.push(format!("{series} has {found:?}"));
+                    }
+                }
+            }
+        }
+        wrong.extend(rest.into_keys().map(|name| format!("{name} is not documented")));
+        wrong
+    }
+}
+
+/// Waits until a sample has a value.
+async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
+    wait::until(&format!("{name} {labels:?}"), PATIENCE, || async {
+        let value = Scraped::of(stage).await.get(name, labels);
+        Ok(if value.is_some_and(&seen) { Seen::Done(()) } else { Seen::NotYet(format!("{value:?}")) })
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
+    let shop = Shop::open().await;
+    let stage = &shop.stage;
+    let configuration = json!({"endpointTemplates": [endpoint("api", 8080)]});
+    shop.artifact("cart", "cart", IMAGE, configuration).await;
+    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let deployment = shop.ready("cart").await;
+    // Nothing listens there.
+    let nowhere = shop.plane.cluster.kubeconfig().at("https://127.0.0.1:1", shop.plane.cluster.ca_pem());
+    register(stage, "lost", &nowhere).await;
+    plane_says(stage, "lost", "Unknown", "DataPlaneUnreachable").await;
+
+    wait::until("all metrics are there", PATIENCE, || async {
+        let wrong = Scraped::of(stage).await.differences();
+        Ok(if wrong.is_empty() { Seen::Done(()) } else { Seen::NotYet(format!("{wrong:#?}")) })
+    })
+    .await
+    .unwrap();
+    let scraped = Scraped::of(stage).await;
+    let (plane, lost) = (("data_plane", "acme/plane"), ("data_plane", "acme/lost"));
+    for (name, labels, expected) in [
+        ("kantor_leader", &[][..], 1.0),
+        ("kantor_objects", &[("kind", "Deployment"), ("ready", "true")], 1.0),
+        ("kantor_objects", &[("kind", "DataPlane"), ("ready", "unknown")], 1.0),
+        ("kantor_objects", &[("kind", "DataPlane"), ("ready", "true")], 1.0),
+        ("kantor_plane_connected", &[plane], 1.0),
+        ("kantor_plane_connected", &[lost], 0.0),
+        ("kantor_plane_disconnects_total", &[lost, ("reason", "Unreachable")], 1.0),
+        ("kantor_watch_synced", &[("kind", "deployments.openchoreo.dev")], 1.0),
+        ("kantor_applied_objects_total", &[plane, ("result", "repaired")], 0.0),
+    ] {
+        assert_eq!(scraped.get(name, labels), Some(expected), "{name} {labels:?}");
+    }
+    for (name, labels) in [
+        ("kantor_plane_calls_total", &[plane, ("verb", "apply"), ("result", "ok")][..]),
+        ("kantor_plane_calls_total", &[plane, ("verb", "watch"), ("result", "ok")]),
+        ("kantor_control_plane_calls_total", &[("verb", "apply"), ("result", "ok")]),
+        ("kantor_plane_probe_duration_seconds_count", &[plane]),
+        ("kantor_reconcile_wait_seconds_count", &[("controller", "deployment")]),
+        ("kantor_deploy_operations_total", &[plane, ("action", "apply"), ("result", "success")]),
+        ("kantor_applied_objects_total", &[plane, ("result", "created")]),
+        ("kantor_plane_credentials_expiry_timestamp_seconds", &[plane]),
+        ("process_resident_memory_bytes", &[]),
+    ] {
+        assert!(scraped.get(name, labels).is_some_and(|value| value > 0.0), "{name} {labels:?}");
+    }
+
+    // What somebody else changes is repaired, and counted.
+    let workload = shop.live(&deployment, "Deployment").await;
+    let name = workload["metadata"]["name"].as_str().unwrap();
+    let patch = json!({"metadata": {"labels": {"openchoreo.dev/name": "stolen", "managed-by": "me"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "example.com/other:1"}]}}}});
+    shop.plane.patch("apps/v1/Deployment", &namespace(&deployment), name, patch).await;
+    until_value(stage, "kantor_applied_objects_total", &[plane, ("result", "repaired")], |count| count > 0.0)
+        .await;
+
+    // A plane that is forgotten leaves nothing behind.
+    stage.delete::<DataPlane>("acme/lost").await;
+    stage.until_gone::<DataPlane>("acme/lost").await;
+    wait::until("its series are gone", PATIENCE, || async {
+        let (_, text) = stage.operator.get("/metrics").await?;
+        Ok(if text.contains("acme/lost") { Seen::NotYet(text) } else { Seen::Done(()) })
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_logged_can_be_changed_while_the_operator_runs() {
+    let stage = Stage::start_with(&["--log=info,kube_client=error"]).await;
+    let operator = &stage.operator;
+    assert_eq!(
+        operator.get("/loglevel").await.unwrap(),
+        (200.try_into().unwrap(), "info,kube_client=error\n".into())
+    );
+    let (status, said) = operator.put("/loglevel", "a=b=c").await.unwrap();
+    assert!(status == 400 && said.contains("expected a level"), "{status} {said}");
+    assert_eq!(operator.get("/loglevel").await.unwrap().1, "info,kube_client=error\n");
+
+    let logs_debug = || operator.log().contains(r#""level":"DEBUG""#);
+    assert!(!logs_debug(), "{}", operator.log());
+    assert_eq!(operator.put("/loglevel", "debug,kube=info,hyper=info,tower=info").await.unwrap().0, 200);
+    organization(&stage, "acme").await;
+    wait::until("it logs more", PATIENCE, || async {
+        Ok(if logs_debug() { Seen::Done(()) } else { Seen::NotYet(operator.log()) })
+    })
+    .await
+    .unwrap();
+    assert_eq!(operator.put("/loglevel", "warn").await.unwrap().0, 200);
+
+    // A signal adds everything of Kantor's own, and takes it away again.
+    for expected in ["warn,kantor=debug\n", "warn\n"] {
+        operator.toggle_log().unwrap();
+        wait::until("the signal was taken", PATIENCE, || async {
+            let (_, filter) = operator.get("/loglevel").await?;
+            Ok(if filter == expected { Seen::Done(()) } else { Seen::NotYet(filter) })
+        })
+        .await
+        .unwrap();
+    }
+    let before = operator.log();
+    organization(&stage, "quiet").await;
+    assert_eq!(operator.log(), before, "nothing is worth a warning");
+}
+
+async fn organization(stage: &Stage, name: &str) {
+    use kantor_api::{Organization, organization::OrganizationSpec};
+    stage.create(&Organization::new(name, OrganizationSpec {})).await;
+    stage
+        .until("the organization is ready", name, |found: Option<&Organization>| {
+            found.filter(|found| crate::support::is_ready(*found)).map(|_| ())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
+    let collector = Collector::start().await;
+    let endpoint = format!("--otlp-endpoint={}", collector.url());
+    let arguments = [endpoint.as_str()];
+    let (stage, plane) = tokio::join!(acme_with(&arguments), Plane::start("plane"));
+    let theatre = Theatre::with(stage, plane).await;
+    theatre.create("shop", &[("settings", config_map("settings", json!({"colour": "blue"})))]).await;
+    theatre.ready("shop").await;
+
+    let is_write = |span: &Span| {
+        span.name == "write"
+            && span.attribute("verb") == Some("apply")
+            && span.attribute("kind") == Some("ConfigMap")
+            && span.attribute("name") == Some("settings")
+            && span.attribute("plane") == Some("acme/plane")
+    };
+    let (reconcile, write) = wait::until("the trace has arrived", PATIENCE, || async {
+        let spans = collector.spans();
+        let found = spans.iter().filter(|span| is_write(span)).find_map(|write| {
+            let above = collector::ancestors(&spans, write);
+            let reconcile = above.iter().find(|span| span.name == "reconcile")?;
+            Some((reconcile.clone(), write.clone()))
+        });
+        Ok(found.map_or_else(|| Seen::NotYet(format!("{} spans", spans.len())), Seen::Done))
+    })
+    .await
+    .unwrap();
+    assert_eq!(write.attribute("outcome"), Some("ok"));
+    assert_eq!(reconcile.attribute("controller"), Some("release"));
+    assert!(reconcile.attribute("object").unwrap().contains("shop"), "{reconcile:?}");
+    assert_eq!(reconcile.attribute("generation"), Some("1"));
+    assert!(reconcile.attribute("cause").is_some(), "{reconcile:?}");
+    assert_eq!(reconcile.service, ("kantor".to_owned(), kantor::VERSION.to_owned()));
+
+    // What has not been sent yet is sent at the end.
+    let operator = &theatre.stage.operator;
+    let before = collector.spans().len();
+    theatre.annotate("shop", "touched", "yes").await;
+    theatre.stage.until_quiet().await;
+    operator.terminate().unwrap();
+    assert!(operator.ended().await.unwrap().success());
+    assert!(collector.spans().len() > before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_hangs_holds_up_nothing() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("--otlp-endpoint=http://{}", silent.local_addr().unwrap());
+    let stage = Stage::start_with(&[&endpoint]).await;
+    organization(&stage, "acme").await;
+    stage.operator.terminate().unwrap();
+    // The patience of the testbed is a minute, which is more than the last words may take.
+    assert!(stage.operator.ended().await.unwrap().success());
+    drop(silent);
+}
