@@ -290,8 +290,8 @@ impl Writer {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
         let resource = ApiResource::erase::<ServiceAccount>(&());
         let span = self.writing("token", &resource, Some(namespace), account);
-        let asked = accounts.create_token_request(account, &PostParams::default(), &request);
-        let answer = self.within(span, asked).await?;
+        let params = PostParams::default();
+        let answer = self.within(span, accounts.create_token_request(account, &params, &request)).await?;
         let token = answer.status.and_then(|status| status.token).filter(|token| !token.is_empty());
         token
             .map(SecretString::from)
