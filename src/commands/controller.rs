@@ -45,8 +45,11 @@ pub fn command() -> clap::Command {
 pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     args.check()?;
     let observability = &args.observability;
-    let telemetry =
-        Telemetry::start(&observability.log, observability.log_format, observability.otlp_endpoint.as_deref())?;
+    let telemetry = Telemetry::start(
+        &observability.log,
+        observability.log_format,
+        observability.otlp_endpoint.as_deref(),
+    )?;
     info!(version = VERSION, "kantor starts");
     let config = control_plane_config(&args).await?;
     info!(control_plane = %config.cluster_url, "control plane");

@@ -205,7 +205,8 @@ async fn a_rotated_token_is_used_without_a_failed_reconcile_and_without_a_relist
     let refused = since.filter(|r| r.code().is_some_and(|code| code >= 400));
     assert_eq!(refused.len(), 0, "{refused}");
     let metrics = stage.operator.get("/metrics").await.unwrap().1;
-    let failed = |line: &&str| line.starts_with("kantor_reconciles_total") && line.contains(r#"result="error""#);
+    let failed =
+        |line: &&str| line.starts_with("kantor_reconciles_total") && line.contains(r#"result="error""#);
     let failed: Vec<&str> = metrics.lines().filter(failed).filter(|line| !line.ends_with(" 0")).collect();
     assert!(failed.is_empty(), "{failed:?}");
     plane_ready(&stage, "plane").await;
