@@ -76,7 +76,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     if args.availability.leader_elect {
         // Nothing is read before it leads: what is seen then is what the one before left.
         let mut candidate = args.candidate(&config, &LEADERSHIP)?;
-        if stop.run_until_cancelled(candidate.win()).await.is_some() {
+        if stop.run_until_cancelled(Box::pin(candidate.win())).await.is_some() {
             metrics.leads(true);
             election = Some(background.spawn(lead(candidate, served.clone())));
         }
@@ -177,7 +177,7 @@ static LEADERSHIP: Permit = Permit::ended();
 /// Leads until `end`, and then gives up the Lease. An operator that no longer leads ends at once: whatever it was about to
 /// do is somebody else's by now.
 async fn lead(mut candidate: Election, end: CancellationToken) {
-    if end.run_until_cancelled(candidate.keep()).await.is_some() {
+    if end.run_until_cancelled(Box::pin(candidate.keep())).await.is_some() {
         error!("lost the lease: another operator may lead by now; ending");
         std::process::exit(1);
     }

@@ -82,8 +82,8 @@ impl PlaneBook {
     }
 
     /// Notes why a token could not be renewed; tells whether that is news.
-    pub(super) fn renewal_failed(&self, key: &PlaneKey, why: String) -> bool {
-        lock(&self.failures).insert(key.clone(), why.clone()).as_ref() != Some(&why)
+    pub(super) fn renewal_failed(&self, key: &PlaneKey, why: &str) -> bool {
+        lock(&self.failures).insert(key.clone(), why.to_owned()).as_deref() != Some(why)
     }
 
     pub(super) fn refusal(&self, key: &PlaneKey) -> Option<Refusal> {

@@ -97,7 +97,7 @@ async fn attempt(key: PlaneKey, context: &Context) -> (PlaneKey, bool) {
         }
         Err(why) => {
             warn!(plane = %key, why, "the token could not be renewed; trying again");
-            if context.book.renewal_failed(&key, why.clone()) {
+            if context.book.renewal_failed(&key, &why) {
                 let note = format!("the token could not be renewed: {why}");
                 publish(&*plane, EventType::Warning, "Renew", reasons::TOKEN_RENEWAL_FAILED, note, context)
                     .await;

@@ -24,21 +24,6 @@ pub fn parse(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// The duration as [`parse`] reads it: `1h30m`.
-pub fn written(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis == 0 {
-        return "0s".to_owned();
-    }
-    let parts = [
-        (millis / 3_600_000, "h"),
-        (millis / 60_000 % 60, "m"),
-        (millis / 1000 % 60, "s"),
-        (millis % 1000, "ms"),
-    ];
-    parts.iter().filter(|(number, _)| *number > 0).map(|(number, unit)| format!("{number}{unit}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -56,14 +41,5 @@ mod tests {
     #[case("99999999999999999999999h", None)]
     fn durations_are_read_as_go_writes_them(#[case] text: &str, #[case] expected: Option<Duration>) {
         assert_eq!(parse(text), expected);
-    }
-
-    #[rstest]
-    #[case(Duration::ZERO, "0s")]
-    #[case(Duration::from_millis(1500), "1s500ms")]
-    #[case(Duration::from_mins(90), "1h30m")]
-    fn durations_are_written_as_they_are_read(#[case] duration: Duration, #[case] text: &str) {
-        assert_eq!(written(duration), text);
-        assert_eq!(parse(text), Some(duration));
     }
 }

@@ -70,13 +70,13 @@ impl Account {
         named(Some(&self.namespace), name)
     }
 
-    fn subjects(&self) -> Option<Vec<Subject>> {
-        Some(vec![Subject {
+    fn subjects(&self) -> Vec<Subject> {
+        vec![Subject {
             kind: "ServiceAccount".to_owned(),
             name: self.name.clone(),
             namespace: Some(self.namespace.clone()),
             ..Subject::default()
-        }])
+        }]
     }
 
     /// Several accounts of a cluster may have the role: each has a binding of its own.
@@ -85,7 +85,7 @@ impl Account {
         ClusterRoleBinding {
             metadata: named(None, &format!("{name}:{}:{}", self.namespace, self.name)),
             role_ref: role_ref("ClusterRole", name),
-            subjects: self.subjects(),
+            subjects: Some(self.subjects()),
         }
     }
 
@@ -101,7 +101,7 @@ impl Account {
         let binding = RoleBinding {
             metadata: metadata.clone(),
             role_ref: role_ref("Role", metadata.name.clone().unwrap_or_default()),
-            subjects: self.subjects(),
+            subjects: Some(self.subjects()),
         };
         (Role { metadata, rules: Some(vec![rule]) }, binding)
     }
@@ -193,7 +193,7 @@ mod tests {
         let identity = Identity::new(&account(), vec![role("a"), role("b")]);
         let bound: Vec<_> =
             identity.bindings.iter().map(|b| (b.role_ref.name.as_str(), b.subjects.clone())).collect();
-        assert_eq!(bound, [("a", account().subjects()), ("b", account().subjects())]);
+        assert_eq!(bound, [("a", Some(account().subjects())), ("b", Some(account().subjects()))]);
         assert_eq!(identity.bindings[0].metadata.name.as_deref(), Some("a:kantor-system:kantor"));
         let (role, binding) = &identity.renewal;
         assert_eq!(role.metadata.namespace.as_deref(), Some("kantor-system"));

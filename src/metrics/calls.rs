@@ -75,9 +75,12 @@ fn is_collection(path: &str) -> bool {
 #[derive(Clone, Debug, Default)]
 pub struct Calls(Arc<Mutex<State>>);
 
+/// Requests by verb and what came of them.
+pub(super) type Done = BTreeMap<(Verb, Answer), u64>;
+
 #[derive(Debug, Default)]
 struct State {
-    done: BTreeMap<(Verb, Answer), u64>,
+    done: Done,
     in_flight: i64,
 }
 
@@ -88,8 +91,8 @@ impl Calls {
     }
 
     /// Requests that were answered or given up, and how many were not yet.
-    pub(super) fn read(&self) -> (Vec<((Verb, Answer), u64)>, i64) {
-        self.with(|state| (state.done.iter().map(|(key, count)| (*key, *count)).collect(), state.in_flight))
+    pub(super) fn read(&self) -> (Done, i64) {
+        self.with(|state| (state.done.clone(), state.in_flight))
     }
 
     fn begin(&self, verb: Verb) -> Call {

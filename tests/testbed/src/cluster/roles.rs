@@ -84,9 +84,9 @@ impl Cluster {
         let roles: Api<ClusterRole> = Api::all(self.client());
         let added = roles.get(name).await?.rules.unwrap_or_default();
         until(&format!("the rules of {name} are added"), LIMIT, || async {
-            let rules = roles.get(RELEASES).await?.rules.unwrap_or_default();
-            let all = added.iter().all(|rule| rules.contains(rule));
-            Ok(if all { Seen::Done(()) } else { Seen::NotYet(format!("{rules:?}")) })
+            let granted = roles.get(RELEASES).await?.rules.unwrap_or_default();
+            let all = added.iter().all(|rule| granted.contains(rule));
+            Ok(if all { Seen::Done(()) } else { Seen::NotYet(format!("{granted:?}")) })
         })
         .await
     }
