@@ -59,8 +59,9 @@ pub(crate) async fn touch(stand: &Stand, case: &Case, run: &mut Run) -> Result<(
 pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Result<()> {
     stand.ground.quiet().await?;
     let before = stand.ground.requests().await?;
+    stand.stop_operator().await?;
     let started = Instant::now();
-    stand.restart_operator().await?;
+    stand.start_operator().await?;
     stand.operator.ready().await?;
     let ready = started.elapsed().as_secs_f64();
     until("all Deployments were looked at", PATIENCE, || async {
@@ -85,11 +86,10 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
     run.figures.push(figure("processor time of the operator", usage.cpu, "s"));
 
     let mut edits = Edits::open(stand).await?;
-    stand.operator.kill()?;
-    stand.operator.ended().await?;
+    stand.stop_operator().await?;
     edits.send(stand, 0).await?;
     let started = Instant::now();
-    stand.restart_operator().await?;
+    stand.start_operator().await?;
     let seen = edits.all_visible().await?;
     let seen = seen.last().context("the edit was never seen")?;
     run.figures.push(figure(
