@@ -55,8 +55,10 @@ generate: ## Write crds/, config, the charts' copies and docs/reference
 	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated --test render
 
 .PHONY: bench
-bench: ## Measure (comes with the controllers)
-	@echo "nothing to measure yet: the figures are those of the controllers, which are not there yet" >&2; exit 1
+bench: assets ## Measure the operator on real clusters: ONLY=cold,edit N=100 PLANES=2, FULL=1 for everything
+	@$(CARGO) build --quiet --release --package kantor --bin kantor --package kantor-testbed
+	@target/release/kantor-testbed bench $(if $(ONLY),--only $(ONLY)) $(if $(N),-n $(N)) \
+		$(if $(PLANES),--planes $(PLANES)) $(if $(FULL),--full)
 
 .PHONY: assets
 assets: ## Build the binaries of the testbed, once (12 minutes, 4 for Helm, 6 for Envoy Gateway)

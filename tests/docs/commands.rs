@@ -102,7 +102,7 @@ fn run(block: &Block, folder: &Path, environment: &[(&str, String)]) -> Result<(
     let mut bash = Command::new("timeout");
     bash.args(["--kill-after=5", "600", "bash", "-c", &script]).current_dir(folder).stdin(Stdio::null());
     bash.env_remove("KUBECONFIG").envs(environment.iter().map(|(name, value)| (*name, value)));
-    let output = bash.output().unwrap();
+    let output = bash.output().map_err(|error| error.to_string())?;
     if output.status.success() {
         return Ok(());
     }

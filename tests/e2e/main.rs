@@ -7,6 +7,8 @@
     reason = "json!(…) is passed as it is written"
 )]
 
+#![allow(clippy::large_futures, reason = "tests have room on their stacks")]
+
 mod acme;
 mod data_plane;
 mod deployment;

@@ -4,6 +4,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::*;
 
+type Outcome = anyhow::Result<Result<Parsed<Cli>, clap::Error>>;
+
 #[derive(Parser, Debug)]
 #[command(name = "program")]
 struct Cli {
@@ -30,7 +32,8 @@ struct RunArgs {
     test_only_list: Vec<String>,
 }
 
-fn run(file: Option<&str>, arguments: &[&str]) -> anyhow::Result<Result<Parsed<Cli>, clap::Error>> {
+#[expect(clippy::unwrap_in_result, reason = "the test fails where its file cannot be written")]
+fn run(file: Option<&str>, arguments: &[&str]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.yaml");
     let mut line = vec!["program".to_owned(), "run".to_owned()];
@@ -42,7 +45,7 @@ fn run(file: Option<&str>, arguments: &[&str]) -> anyhow::Result<Result<Parsed<C
     parse::<Cli>(line.into_iter().map(OsString::from))
 }
 
-fn args(parsed: anyhow::Result<Result<Parsed<Cli>, clap::Error>>) -> (RunArgs, Vec<Setting>) {
+fn args(parsed: Outcome) -> (RunArgs, Vec<Setting>) {
     let parsed = parsed.unwrap().unwrap();
     let Sub::Run(args) = parsed.cli.command else { panic!("another command") };
     (args, parsed.settings)

@@ -28,7 +28,7 @@ impl Desk {
     }
 
     /// `kantor plane kubeconfig` for data plane `name` of acme.
-    pub(super) fn run(&self, kubeconfig: &str, name: &str, more: &[&str]) -> Output {
+    pub(super) fn run(kubeconfig: &str, name: &str, more: &[&str]) -> Output {
         Command::new(Path::new(env!("CARGO_BIN_EXE_kantor")))
             .args(["plane", "kubeconfig", "--organization", "acme", "--name", name])
             .args(["--kubeconfig", kubeconfig])
@@ -82,18 +82,18 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
     let kubeconfig = desk.file("plane", &plane.kubeconfig());
 
     // Refused before anything is written: what the operator would refuse.
-    let refused = desk.run(&kubeconfig, "eu", &[]);
+    let refused = Desk::run(&kubeconfig, "eu", &[]);
     assert!(!refused.status.success());
     let why = text(&refused.stderr);
     assert!(why.contains("clusters[0].cluster.server") && why.contains("--server"), "{why}");
-    let refused = desk.run(&kubeconfig, "eu", &["--context=nowhere"]);
+    let refused = Desk::run(&kubeconfig, "eu", &["--context=nowhere"]);
     assert!(text(&refused.stderr).contains("it has plane"), "{}", text(&refused.stderr));
     let local = "--allow-loopback-planes";
-    let dry = desk.run(&kubeconfig, "eu", &[local, "--dry-run", "--with-data-plane"]);
+    let dry = Desk::run(&kubeconfig, "eu", &[local, "--dry-run", "--with-data-plane"]);
     assert!(dry.status.success() && text(&dry.stdout).contains("kind: DataPlane"), "{}", text(&dry.stderr));
     assert_eq!(accounts(&plane).await, 0, "nothing was written");
 
-    let done = desk.run(&kubeconfig, "eu", &[local, "--with-data-plane", "--expires=1h"]);
+    let done = Desk::run(&kubeconfig, "eu", &[local, "--with-data-plane", "--expires=1h"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     stage.control_plane.apply_yaml(&text(&done.stdout)).await.unwrap();
     let eu = plane_ready(&stage, "eu").await;
@@ -113,7 +113,7 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
         &control_plane,
         "--control-plane-context=control-plane",
     ];
-    let done = desk.run(&kubeconfig, "us", &apply);
+    let done = Desk::run(&kubeconfig, "us", &apply);
     assert!(done.status.success() && done.stdout.is_empty(), "{}", text(&done.stderr));
     plane_ready(&stage, "us").await;
     assert_eq!(accounts(&plane).await, 1);

@@ -56,7 +56,7 @@ async fn a_token_is_renewed_before_it_ends_and_no_watch_notices() {
     let proxy = Proxy::start(&plane).unwrap();
     let desk = Desk::new();
     let file = desk.file("plane", &plane.kubeconfig());
-    let registered = desk.run(&file, "plane", &["--allow-loopback-planes", "--with-data-plane"]);
+    let registered = Desk::run(&file, "plane", &["--allow-loopback-planes", "--with-data-plane"]);
     assert!(registered.status.success(), "{}", text(&registered.stderr));
     stage.control_plane.apply_yaml(&text(&registered.stdout)).await.unwrap();
     let kubeconfig = plane.kubeconfig().at(proxy.url(), proxy.ca_pem());

@@ -36,7 +36,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use k8s_openapi::jiff::Timestamp;
 use kantor_testbed::{assets, operator};
@@ -51,6 +51,9 @@ use crate::commands::{asked_to_end, say};
 
 /// Flags that keep the operator's own limits out of the way.
 const RAISED: [&str; 3] = ["--plane-qps=10000", "--plane-burst=10000", "--plane-concurrency=32"];
+
+/// A load with which nothing should be measured.
+const BUSY: f64 = 1.0;
 
 /// What the bench may be told.
 #[derive(Args)]
@@ -132,13 +135,7 @@ pub(crate) async fn run(bench: Bench) -> Result<ExitCode> {
             report::write(&project, &runs)?;
             Ok(ExitCode::SUCCESS)
         }
-        None => tokio::select! {
-            measured = Box::pin(measure(&bench)) => measured.map(|()| ExitCode::SUCCESS),
-            () = asked_to_end() => {
-                say("ended; nothing is left");
-                Ok(ExitCode::FAILURE)
-            }
-        },
+        None => Box::pin(measure(&bench)).await.map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -156,6 +153,12 @@ async fn measure(bench: &Bench) -> Result<()> {
         machine: Machine::this(),
         ..Run::default()
     };
+    if let Some(load) = machine::load().filter(|load| *load > BUSY) {
+        run.remarks.push(format!(
+            "THE MACHINE WAS BUSY: its load was {load:.1} before the run, so that times are longer than they should be."
+        ));
+        say("the machine is busy with something else: times will be longer than they should be");
+    }
     run.versions.insert("Kubernetes".to_owned(), assets::KUBERNETES_VERSION.to_owned());
     run.versions.insert("Kantor".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let scenarios: BTreeSet<Scenario> = if bench.only.is_empty() {
@@ -164,7 +167,10 @@ async fn measure(bench: &Bench) -> Result<()> {
         bench.only.iter().copied().collect()
     };
     let place = Place { program: &program, project: &bench.project, scenarios: &scenarios };
-    let measured = place.all(bench, &mut run).await;
+    let measured = tokio::select! {
+        measured = place.all(bench, &mut run) => measured,
+        () = asked_to_end() => Err(anyhow!("asked to end; nothing is left running")),
+    };
     // What was measured before something failed is not lost.
     writeln!(stdout(), "{}", run.table())?;
     let path = bench.out.clone().unwrap_or_else(|| {

@@ -1,12 +1,15 @@
 //! Edit: a change in the control plane, until it is visible on the data plane.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
-use kube::ResourceExt;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -115,18 +118,27 @@ impl Edits {
         matters: impl Fn(usize) -> bool,
     ) -> Result<Vec<f64>> {
         let mut ticks = tokio::time::interval(pace);
-        let mut sending = JoinSet::new();
-        let mut sent = 0;
+        let (mut sending, mut under_way) = (JoinSet::new(), HashSet::new());
+        let (mut sent, mut next) = (0, 0);
         while sent < count {
             tokio::select! {
-                _ = ticks.tick() => {
-                    let (name, patch) = self.begin(stand, sent % stand.count);
+                // Two edits of one Deployment could overtake each other on their way.
+                _ = ticks.tick(), if under_way.len() < stand.count => {
+                    while under_way.contains(&(next % stand.count)) {
+                        next += 1;
+                    }
+                    let number = next % stand.count;
+                    let (name, patch) = self.begin(stand, number);
                     let api = sample::our_api(&stand.ground.client, "Deployment");
                     sending.spawn(async move {
-                        let patch = kube::api::Patch::Merge(patch);
-                        api.patch(&name, &kube::api::PatchParams::default(), &patch).await.map(drop)
+                        let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+                        patched.map(|_| number)
                     });
-                    sent += 1;
+                    under_way.insert(number);
+                    (sent, next) = (sent + 1, next + 1);
+                }
+                Some(answer) = sending.join_next() => {
+                    under_way.remove(&answer?.context("an edit was refused")?);
                 }
                 sight = self.watches.next(pace) => if let Some(sight) = sight { self.note(&sight) },
             }

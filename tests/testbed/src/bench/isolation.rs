@@ -115,8 +115,8 @@ pub(crate) async fn rotate(stand: &Stand, case: &Case, rounds: usize, run: &mut 
         accounts.push([account(stand, plane, "a").await?, account(stand, plane, "b").await?]);
     }
     // From the administrator's token to the first of the two.
-    for plane in 0..planes {
-        stand.use_kubeconfig(plane, &accounts[plane][0].to_yaml()).await?;
+    for (plane, [first, _]) in accounts.iter().enumerate() {
+        stand.use_kubeconfig(plane, &first.to_yaml()).await?;
     }
     stand.ready("DataPlane", planes).await?;
     stand.ground.quiet().await?;

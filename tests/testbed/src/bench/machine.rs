@@ -28,6 +28,11 @@ impl Machine {
     }
 }
 
+/// How many processes wanted a processor during the last minute.
+pub(crate) fn load() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
 /// What a process used up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {

@@ -23,11 +23,11 @@ pub(crate) async fn touch(stand: &Stand, case: &Case, run: &mut Run) -> Result<(
     let before = stand.ground.requests().await?;
     let reconciled = reconciles(stand).await?;
     // An annotation that is nobody's business: others would be handed on.
-    let touched =
+    let mark =
         json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": Timestamp::now().to_string()}}});
     for kind in ["Deployment", "DeployableArtifact"] {
         let touches = (0..stand.count).map(|number| {
-            let (name, touched) = (sample::component(number), &touched);
+            let (name, touched) = (sample::component(number), &mark);
             async move { stand.patch(kind, &name, touched).await.map(drop) }
         });
         stream::iter(touches).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
@@ -59,8 +59,9 @@ pub(crate) async fn touch(stand: &Stand, case: &Case, run: &mut Run) -> Result<(
 pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Result<()> {
     stand.ground.quiet().await?;
     let before = stand.ground.requests().await?;
+    stand.stop_operator().await?;
     let started = Instant::now();
-    stand.restart_operator().await?;
+    stand.start_operator().await?;
     stand.operator.ready().await?;
     let ready = started.elapsed().as_secs_f64();
     until("all Deployments were looked at", PATIENCE, || async {
@@ -76,8 +77,8 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
         format!("control plane: {}; data planes: {}", only_writes(control), only_writes(planes.clone()));
     let figure = |what: &str, value, unit| Figure::new("restart", case, what, value, unit);
     run.figures.push(figure("writes", writes, "").at_most(0.0).note(note));
-    let reads = planes.total(|call| call.verb == "GET");
-    run.figures.push(figure("single reads of data planes", number(reads), "").note(planes.shown()));
+    let single = planes.total(|call| call.verb == "GET");
+    run.figures.push(figure("single reads of data planes", number(single), "").note(planes.shown()));
     run.figures.push(figure("time to ready", ready, "s"));
     run.figures.push(figure("time until all were looked at", looked, "s"));
     let usage = stand.usage()?;
@@ -85,11 +86,10 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
     run.figures.push(figure("processor time of the operator", usage.cpu, "s"));
 
     let mut edits = Edits::open(stand).await?;
-    stand.operator.kill()?;
-    stand.operator.ended().await?;
+    stand.stop_operator().await?;
     edits.send(stand, 0).await?;
     let started = Instant::now();
-    stand.restart_operator().await?;
+    stand.start_operator().await?;
     let seen = edits.all_visible().await?;
     let seen = seen.last().context("the edit was never seen")?;
     run.figures.push(figure(

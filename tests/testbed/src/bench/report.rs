@@ -231,7 +231,7 @@ fn plots(run: &Run) -> BTreeMap<String, String> {
         if name == "cold-time" {
             curves.extend(self::curves(run, "time of the floor", "floor"));
         }
-        if let Some(svg) = over_counts(title, unit, curves, None) {
+        if let Some(svg) = over_counts(title, unit, &curves, None) {
             plots.insert(name.to_owned(), svg);
         }
     }
@@ -275,13 +275,13 @@ fn curves(run: &Run, what: &str, who: &str) -> Vec<Series> {
 }
 
 /// Lines where there are several numbers of Deployments, bars where there is one.
-fn over_counts(title: &str, unit: &str, curves: Vec<Series>, goal: Option<f64>) -> Option<String> {
+fn over_counts(title: &str, unit: &str, curves: &[Series], goal: Option<f64>) -> Option<String> {
     let titles = Titles { plot: title, x: "Deployments", y: unit };
     if curves.iter().any(|curve| curve.points.len() > 1) {
-        return Some(lines(&titles, &curves, goal));
+        return Some(lines(&titles, curves, goal));
     }
     let (count, _) = curves.first()?.points.first()?;
-    Some(bars(&titles, &[format!("N={}", amount(*count))], &curves, goal))
+    Some(bars(&titles, &[format!("N={}", amount(*count))], curves, goal))
 }
 
 /// Writes per Deployment beside those of the floor, of the largest case with the limits as shipped.

@@ -196,10 +196,14 @@ impl Stand {
         Ok(())
     }
 
-    /// Kills the operator and starts another one, which is returned to the caller before it is ready.
-    pub(crate) async fn restart_operator(&mut self) -> Result<()> {
+    /// Kills the operator.
+    pub(crate) async fn stop_operator(&self) -> Result<()> {
         self.operator.kill()?;
-        self.operator.ended().await?;
+        self.operator.ended().await.map(drop)
+    }
+
+    /// Starts an operator in place of one that ended; it may not be ready yet.
+    pub(crate) async fn start_operator(&mut self) -> Result<()> {
         let kubeconfig = self.ground.control_plane.kubeconfig();
         self.operator = Operator::start(&self.program, &kubeconfig, &self.flags).await?;
         Ok(())
