@@ -83,7 +83,7 @@ fn files(root: &Path) -> BTreeSet<String> {
 /// The program in the image, as the user that the image names.
 fn inside(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("chroot");
-    command.arg("--userspec=65532:65532").arg(root).arg("/kantor").args(arguments).env_clear();
+    command.arg("--userspec=65532:65532").arg(root).arg("/kantor").args(arguments);
     command
 }
 
@@ -111,7 +111,13 @@ async fn runs_as_operator(root: &Path) {
     let kubeconfig = control_plane.operator_kubeconfig().await.unwrap();
     let by_name = kubeconfig.server.replace("127.0.0.1", "localhost");
     let kubeconfig = kubeconfig.at(by_name, control_plane.ca_pem());
-    // As Kubernetes mounts it.
+    // What each container is given.
+    fs::create_dir(root.join("dev")).unwrap();
+    for (device, number) in [("random", "8"), ("urandom", "9")] {
+        let mut mknod = Command::new("mknod");
+        mknod.args(["-m", "444"]).arg(root.join("dev").join(device)).args(["c", "1", number]);
+        good("mknod", &mknod.output().unwrap());
+    }
     fs::write(root.join("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
     fs::write(root.join("kubeconfig"), kubeconfig.to_yaml()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
@@ -121,6 +127,7 @@ async fn runs_as_operator(root: &Path) {
         inside(root, &arguments).stdout(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
     let followed = wait::until("it follows all kinds", Duration::from_mins(2), || async {
         let said = fs::read_to_string(log.path())?;
+        anyhow::ensure!(!said.contains("panicked"), "{said}");
         Ok(if said.matches("following").count() >= 16 { Seen::Done(()) } else { Seen::NotYet(said) })
     })
     .await;
