@@ -351,7 +351,7 @@ impl Writer {
         self.writing(verb, &ApiResource::erase::<K>(&()), namespace, &object.name_any())
     }
 
-    /// The span of a write.
+    /// The span of a write. Not `name`, which is what the log calls the span itself.
     fn writing(
         &self,
         verb: &'static str,
@@ -360,7 +360,7 @@ impl Writer {
         name: &str,
     ) -> Span {
         let (kind, plane) = (resource.kind.as_str(), self.plane.as_deref());
-        debug_span!("write", verb, kind, namespace, name, plane, outcome = field::Empty)
+        debug_span!("write", verb, kind, namespace, key = name, plane, outcome = field::Empty)
     }
 
     async fn within<T>(

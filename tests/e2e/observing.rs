@@ -92,7 +92,9 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
     shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
     let deployment = shop.ready("cart").await;
     // Nothing listens there.
-    let nowhere = shop.plane.cluster.kubeconfig().at("https://127.0.0.1:1", shop.plane.cluster.ca_pem());
+    let cluster = &shop.plane.cluster;
+    let nowhere = cluster.client_certificate_kubeconfig("kantor", &[]).unwrap();
+    let nowhere = nowhere.at("https://127.0.0.1:1", cluster.ca_pem());
     register(stage, "lost", &nowhere).await;
     plane_says(stage, "lost", "Unknown", "DataPlaneUnreachable").await;
 
@@ -125,7 +127,7 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
         ("kantor_reconcile_wait_seconds_count", &[("controller", "deployment")]),
         ("kantor_deploy_operations_total", &[plane, ("action", "apply"), ("result", "success")]),
         ("kantor_applied_objects_total", &[plane, ("result", "created")]),
-        ("kantor_plane_credentials_expiry_timestamp_seconds", &[plane]),
+        ("kantor_plane_credentials_expiry_timestamp_seconds", &[lost]),
         ("process_resident_memory_bytes", &[]),
     ] {
         assert!(scraped.get(name, labels).is_some_and(|value| value > 0.0), "{name} {labels:?}");
@@ -213,7 +215,7 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
         span.name == "write"
             && span.attribute("verb") == Some("apply")
             && span.attribute("kind") == Some("ConfigMap")
-            && span.attribute("name") == Some("settings")
+            && span.attribute("key") == Some("settings")
             && span.attribute("plane") == Some("acme/plane")
     };
     let (reconcile, write) = wait::until("the trace has arrived", PATIENCE, || async {
@@ -223,7 +225,10 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
             let reconcile = above.iter().find(|span| span.name == "reconcile")?;
             Some((reconcile.clone(), write.clone()))
         });
-        Ok(found.map_or_else(|| Seen::NotYet(format!("{} spans", spans.len())), Seen::Done))
+        Ok(found.map_or_else(
+            || Seen::NotYet(format!("{} spans\n{}", spans.len(), theatre.stage.operator.log())),
+            Seen::Done,
+        ))
     })
     .await
     .unwrap();

@@ -102,7 +102,7 @@ impl HttpClient for Sender {
             let body = Limited::new(body, ANSWER_LIMIT).collect().await?.to_bytes();
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        let answer = self.runtime.spawn(timeout(PATIENCE, sending)).await;
+        let answer = self.runtime.spawn(async { timeout(PATIENCE, sending).await }).await;
         let answer = answer.map_err(HttpError::from).and_then(|in_time| in_time.map_err(HttpError::from)?);
         self.note(!answer.as_ref().is_ok_and(|answer| answer.status().is_success()));
         answer
