@@ -6,7 +6,6 @@
     clippy::similar_names,
     reason = "json!(…) is passed as it is written"
 )]
-
 #![allow(clippy::large_futures, reason = "tests have room on their stacks")]
 
 mod acme;

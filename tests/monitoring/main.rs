@@ -37,7 +37,8 @@ struct Group {
 
 #[derive(Deserialize)]
 struct Alert {
-    alert: String,
+    #[serde(rename = "alert")]
+    name: String,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
 }
@@ -152,10 +153,10 @@ fn prometheus_accepts_all_rules_and_queries_and_what_they_name_exists() {
         wrong.extend(missing.map(|label| format!("the legend of {} names {label}", query.expression)));
     }
     for alert in alerts() {
-        let selections = &report.rules[&alert.alert];
+        let selections = &report.rules[&alert.name];
         let texts = alert.annotations.values().flat_map(|text| taken(text, "$labels."));
         let missing = texts.filter(|label| !selects(selections, label));
-        wrong.extend(missing.map(|label| format!("{} names {label}", alert.alert)));
+        wrong.extend(missing.map(|label| format!("{} names {label}", alert.name)));
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
@@ -174,7 +175,7 @@ fn each_metric_is_on_the_dashboard() {
 #[test]
 fn each_alert_says_what_happened_and_where_to_read_on() {
     for alert in alerts() {
-        let name = &alert.alert;
+        let name = &alert.name;
         for annotation in ["summary", "description", "runbook"] {
             assert!(
                 alert.annotations.get(annotation).is_some_and(|text| !text.is_empty()),

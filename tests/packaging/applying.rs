@@ -84,7 +84,7 @@ fn everything() -> Vec<String> {
 }
 
 fn text(objects: &[Value]) -> String {
-    objects.iter().map(|object| format!("---\n{object}\n")).collect()
+    objects.iter().fold(String::new(), |text, object| format!("{text}---\n{object}\n"))
 }
 
 /// Waits until the Deployment has all its pods: the namespace admits them.
@@ -160,9 +160,8 @@ async fn the_kustomize_bases_apply_and_their_namespace_admits_the_pods() {
     assert!(parts.len() > 20);
     has_pods(&cluster, 2).await;
     administrator.apply(&kustomize("config/data-plane"), &[]);
-    for file in ["config/data-plane/any-release.yaml"] {
-        administrator.apply(&std::fs::read_to_string(project(file)).unwrap(), &[]);
-    }
+    let any_release = std::fs::read_to_string(project("config/data-plane/any-release.yaml")).unwrap();
+    administrator.apply(&any_release, &[]);
     // Once more changes nothing.
     let again = administrator.apply(&default, &[]);
     assert!(again.lines().all(|line| line.ends_with("serverside-applied")), "{again}");

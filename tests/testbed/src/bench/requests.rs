@@ -213,6 +213,11 @@ apiserver_request_duration_seconds_sum{verb="APPLY"} 7
         assert_eq!(Requests::default().shown(), "none");
     }
 
+    /// In tenths.
+    fn amount(value: f64) -> i32 {
+        format!("{:.0}", value * 10.0).parse().unwrap()
+    }
+
     #[test]
     fn a_table_shows_requests_per_deployment_beside_those_of_the_floor() {
         let kantor = Requests(BTreeMap::from([
@@ -230,9 +235,5 @@ apiserver_request_duration_seconds_sum{verb="APPLY"} 7
             .map(|row| (row.call.as_str(), amount(row.kantor), row.floor.map(amount)))
             .collect();
         assert_eq!(rows, [("APPLY services", 20, Some(10)), ("POST secrets", 0, Some(10))]);
-
-        fn amount(value: f64) -> i32 {
-            format!("{:.0}", value * 10.0).parse().unwrap()
-        }
     }
 }
