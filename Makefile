@@ -36,6 +36,12 @@ image-test: ## Build the image's last stage with buildah and look inside (needs 
 	install -D --strip $(dir $(STATIC))../debug/kantor $(STATIC); \
 	KANTOR_STATIC_BINARY=$(STATIC) $(CARGO) test --quiet --locked --test packaging image::
 
+.PHONY: rbac-used
+rbac-used: assets ## Run the e2e tests and compare what the operator did with what it may do
+	@rm -f $(CURDIR)/target/requests.txt
+	KANTOR_REQUESTS=$(CURDIR)/target/requests.txt $(CARGO) test --locked --test e2e
+	KANTOR_REQUESTS=$(CURDIR)/target/requests.txt $(CARGO) test --locked --test packaging roles::
+
 .PHONY: lint
 lint: ## Format, clippy, dependencies
 	$(CARGO) fmt --all --check

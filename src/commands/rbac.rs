@@ -8,7 +8,7 @@ mod rules;
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
-pub use rules::{Right, control_plane, data_plane, lease};
+pub use rules::{Right, Subject, control_plane, data_plane, lease};
 
 /// Print the rights of the operator as YAML, to be granted with `kantor rbac data-plane | kubectl apply -f -`.
 #[derive(Args, Debug)]

@@ -10,6 +10,7 @@ mod ordering;
 mod owning;
 mod recording;
 mod removing;
+mod rights;
 mod story;
 pub mod support;
 mod tenancy;

@@ -7,4 +7,5 @@ mod arguments;
 mod definitions;
 mod image;
 mod rendering;
+mod roles;
 mod support;

@@ -32,6 +32,7 @@ mod request;
 mod rules;
 mod serve;
 mod tls;
+mod usage;
 mod watching;
 
 pub use fault::{Action, EventPredicate, Fault, FaultWhen, StatusReply, WatchEvent};
@@ -47,6 +48,8 @@ pub const BODY_LIMIT: usize = 4 << 20;
 /// The server behind a proxy.
 #[derive(Clone, Debug)]
 pub struct Upstream {
+    /// Name of the cluster, for reports.
+    pub name: String,
     /// `https://host:port`.
     pub url: String,
     /// CA of the server's certificate.
@@ -61,6 +64,7 @@ pub struct Upstream {
 impl From<&Cluster> for Upstream {
     fn from(cluster: &Cluster) -> Self {
         Self {
+            name: cluster.name().to_owned(),
             url: cluster.url().to_owned(),
             ca_pem: cluster.ca_pem().to_owned(),
             front_proxy: Some(cluster.front_proxy_identity().clone()),
@@ -80,6 +84,7 @@ pub struct Proxy {
 
 /// What connections and the test's side share.
 struct Shared {
+    name: String,
     server: Authority,
     clients: tls::Clients,
     facade: tls::Facade,
@@ -107,6 +112,7 @@ impl Proxy {
         ensure!(url.scheme() == Some(&Scheme::HTTPS), "the server's URL {url} is not https");
         ensure!(matches!(url.path(), "" | "/"), "the server's URL {url} has a path");
         let shared = Arc::new(Shared {
+            name: upstream.name.clone(),
             server: url.authority().context("host of the server")?.clone(),
             clients: tls::Clients::new(&upstream)?,
             facade: tls::Facade::new(upstream.client_ca_pem.as_deref())?,
@@ -228,5 +234,6 @@ impl Drop for Proxy {
             // A panic of the thread was printed when it happened.
             let _ = thread.join();
         }
+        usage::note(&self.shared.name, &self.requests());
     }
 }
