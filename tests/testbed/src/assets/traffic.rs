@@ -66,7 +66,8 @@ pub fn traffic() -> Result<Traffic> {
     Ok(Traffic { envoy_gateway, envoy })
 }
 
-fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+/// The program of this name, after making it in its folder of the cache where it is nowhere.
+pub(super) fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if let Some(path) = found(name, folder)? {
         return Ok(path);
     }
