@@ -7,6 +7,7 @@ mod build;
 mod bundles;
 mod cache;
 mod command;
+mod flux;
 mod go;
 mod helm;
 mod progress;
@@ -22,6 +23,7 @@ use std::{
 use anyhow::{Context, Result};
 pub use bundles::CrdBundle;
 pub(crate) use bundles::kwok_stages;
+pub use flux::{FluxAssets, VERSION as FLUX_VERSION, flux};
 pub use helm::helm;
 pub(crate) use progress::say;
 pub use rules::rules_checker;

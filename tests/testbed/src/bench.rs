@@ -7,11 +7,13 @@
 //!                                              report   docs/performance.md and its plots
 //! ```
 
+mod artifact;
 mod cold;
 mod delete;
 mod drift;
 mod edit;
 mod floor;
+mod flux;
 mod intent;
 mod isolation;
 mod machine;
@@ -214,6 +216,7 @@ impl Place<'_> {
             let (program, project, objects) = (self.program, self.project, plan.objects);
             release::measure(program, project, objects, &[], "", run).await?;
             release::measure(program, project, objects, &RAISED, "limits raised", run).await?;
+            flux::measure(project, objects, run).await?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ pub mod assets;
 pub mod certificates;
 pub mod cluster;
 pub mod fleet;
+pub mod flux;
 mod folder;
 #[cfg(target_os = "linux")]
 pub mod gateway;
@@ -28,5 +29,6 @@ pub mod wait;
 pub use assets::CrdBundle;
 pub use cluster::{Cluster, ClusterBuilder, ServiceAccountAccess};
 pub use fleet::Fleet;
+pub use flux::Flux;
 pub use kubeconfig::{Auth, KubeconfigSpec};
 pub use operator::Operator;

@@ -49,6 +49,11 @@ pub(crate) fn kwok_stages() -> Result<Vec<PathBuf>> {
     KWOK_STAGES.files()
 }
 
+/// The CRD of Flux's Kustomizations. Blocks.
+pub(super) fn flux() -> Result<Vec<PathBuf>> {
+    FLUX.files()
+}
+
 /// Files of a Go module. The checksum is the one that the Go checksum database holds for this version.
 struct Source {
     module: &'static str,
@@ -105,6 +110,14 @@ const KWOK_STAGES: Source = Source {
     ],
     only: "",
     skip: "kustomization",
+};
+const FLUX: Source = Source {
+    module: "github.com/fluxcd/kustomize-controller",
+    version: super::flux::VERSION,
+    sum: "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
+    folders: &["config/crd/bases"],
+    only: "",
+    skip: "kustomization.yaml",
 };
 
 impl Source {

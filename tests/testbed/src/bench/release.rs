@@ -125,7 +125,8 @@ async fn namespaces(stand: &Stand) -> Result<Vec<String>> {
     Ok(found)
 }
 
-fn is_ready(release: &DynamicObject) -> bool {
+/// Whether a Release, or a Kustomization of Flux, is ready as it now is.
+pub(crate) fn is_ready(release: &DynamicObject) -> bool {
     let status = &release.data["status"];
     let ready = status["conditions"]
         .as_array()
@@ -166,23 +167,25 @@ async fn drift(stand: &Stand, case: &Case, namespaces: &[String], run: &mut Run)
         let mut watches = Watches::open(vec![(maps.clone(), "")]).await?;
         for number in 0..COUNT / namespaces.len() {
             let name = format!("settings-{plane:03}-{number:03}");
-            samples.push(foreign_edit(&maps, &name, &mut watches).await?);
+            samples.push(foreign_edit(&maps, &name, &mut watches, async || Ok(())).await?);
         }
     }
     percentiles(run, "release", case, "changed object repaired", &samples, Some(DRIFT_GOAL));
     Ok(())
 }
 
-/// Milliseconds until a changed object is as it was.
-pub(crate) async fn foreign_edit(
+/// Milliseconds until a changed object is as it was; `ask` is done once it is changed.
+pub(crate) async fn foreign_edit<T, F: Future<Output = Result<T>>>(
     maps: &Api<DynamicObject>,
     name: &str,
     watches: &mut Watches,
+    ask: impl FnOnce() -> F,
 ) -> Result<f64> {
     let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
     watches.drain();
     let sent = Instant::now();
     let changed = maps.patch(name, &params, &Patch::Merge(json!({"data": {"colour": "red"}}))).await?;
+    ask().await?;
     let version =
         |object: &DynamicObject| object.resource_version().and_then(|version| version.parse::<u64>().ok());
     let from = version(&changed);
