@@ -52,7 +52,7 @@ pub fn bare() -> &'static Cluster {
 /// A cluster with all optional parts that the testbed has.
 pub fn full() -> &'static Cluster {
     static SHARED: OnceLock<Shared> = OnceLock::new();
-    &SHARED.get_or_init(|| start(Cluster::builder().name("full").crds(&CrdBundle::ALL))).0
+    &SHARED.get_or_init(|| start(Cluster::builder().name("full").crds(&CrdBundle::USED))).0
 }
 
 fn start(builder: ClusterBuilder) -> Shared {

@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kantor_api::{
-    ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, Endpoint, Environment, HostnameClaim,
+    ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline, Endpoint, Environment,
+    HostnameClaim,
 };
 use kantor_testbed::{
     proxy::Proxy,
@@ -124,8 +125,11 @@ impl OneDeployment {
     /// Fails if anything on the planes belongs to a Deployment. Its namespace is the environment's, and would take along
     /// what was forgotten.
     async fn nothing_owned(&self) {
+        // Kubernetes gives these the labels of their Service, and removes them some time after it.
+        let options =
+            Options::default().ignore_kind("", "Endpoints").ignore_kind("discovery.k8s.io", "EndpointSlice");
         for client in &self.clients()[1..] {
-            let snapshot = Snapshot::take(client, &Options::default()).await.unwrap();
+            let snapshot = Snapshot::take(client, &options).await.unwrap();
             let owned = |object: &Value| !object["metadata"]["labels"]["openchoreo.dev/owner-uid"].is_null();
             let owned = snapshot.objects().iter().filter(|(_, object)| owned(object));
             let owned: Vec<String> = owned.map(|(key, _)| key.to_string()).collect();
@@ -217,10 +221,17 @@ impl Story for OneDeployment {
         let endpoints = api.list(&kube::api::ListParams::default()).await.unwrap().items;
         let claims: Api<HostnameClaim> = Api::all(self.shop.stage.client.clone());
         let claims = claims.list(&kube::api::ListParams::default()).await.unwrap().items.len();
+        // It says whether the environment is there.
+        let pipeline = self.find::<DeploymentPipeline>("default").await.unwrap();
+        if is_ready(&pipeline) != environment.is_some() {
+            return false;
+        }
         let Some(environment) = environment else {
             return chapter == "closed" && self.find::<DeployableArtifact>("cart").await.is_none();
         };
-        let Some(deployment) = deployment else { return chapter == "deleted" && endpoints.is_empty() };
+        let Some(deployment) = deployment else {
+            return chapter == "deleted" && endpoints.is_empty() && claims == 0;
+        };
         let Some(status) = &deployment.status else { return false };
         let (image, all, ways_in): (_, &[&str], _) = match chapter {
             "created" => (OLD_IMAGE, &FULL, 1),

@@ -21,7 +21,7 @@ use crate::{
 /// A plane that runs pods, with everything that Deployments may use.
 pub async fn full_plane(name: &str) -> Plane {
     let cluster =
-        Cluster::builder().name(name).controllers(true).scheduler(true).nodes(2).crds(&CrdBundle::ALL);
+        Cluster::builder().name(name).controllers(true).scheduler(true).nodes(2).crds(&CrdBundle::USED);
     Plane::without_releases(cluster.start().await.unwrap()).await
 }
 

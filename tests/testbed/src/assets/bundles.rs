@@ -17,8 +17,11 @@ use super::{
 pub enum CrdBundle {
     /// Gateway API, standard channel.
     GatewayApi,
-    /// Envoy Gateway's policies and extensions.
+    /// Envoy Gateway's policies and extensions, as it needs them itself.
     EnvoyGateway,
+    /// Those of them that its users write for their routes. What is left out is two thirds of the bundle, and the larger
+    /// part of the time that a server needs for it.
+    EnvoyPolicies,
     /// `CiliumNetworkPolicy`.
     Cilium,
     /// Secrets Store CSI driver: `SecretProviderClass` and its pod status.
@@ -26,13 +29,15 @@ pub enum CrdBundle {
 }
 
 impl CrdBundle {
-    /// All bundles: what a plane with everything has.
+    /// All that a plane with everything has.
     pub const ALL: [Self; 4] = [Self::GatewayApi, Self::EnvoyGateway, Self::Cilium, Self::SecretsStoreCsi];
+    /// All of which the operator makes objects.
+    pub const USED: [Self; 4] = [Self::GatewayApi, Self::EnvoyPolicies, Self::Cilium, Self::SecretsStoreCsi];
 
     const fn source(self) -> &'static Source {
         match self {
             Self::GatewayApi => &GATEWAY_API,
-            Self::EnvoyGateway => &ENVOY_GATEWAY,
+            Self::EnvoyGateway | Self::EnvoyPolicies => &ENVOY_GATEWAY,
             Self::Cilium => &CILIUM,
             Self::SecretsStoreCsi => &SECRETS_STORE_CSI,
         }
@@ -40,9 +45,20 @@ impl CrdBundle {
 
     /// The bundle's CRD files, after downloading its Go module where necessary. Blocks.
     pub fn files(self) -> Result<Vec<PathBuf>> {
-        self.source().files()
+        let mut files = self.source().files()?;
+        if self == Self::EnvoyPolicies {
+            let is_policy = |file: &PathBuf| {
+                let name = file.file_stem().unwrap_or_default().to_string_lossy();
+                name.rsplit('_').next().is_some_and(|plural| ENVOY_POLICIES.contains(&plural))
+            };
+            files.retain(is_policy);
+            ensure!(files.len() == ENVOY_POLICIES.len(), "Envoy Gateway lacks some of {ENVOY_POLICIES:?}");
+        }
+        Ok(files)
     }
 }
+
+const ENVOY_POLICIES: [&str; 4] = ["backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies"];
 
 /// The kwok stages that make nodes and pods ready, and those that make labelled pods fail. Blocks.
 pub(crate) fn kwok_stages() -> Result<Vec<PathBuf>> {

@@ -41,6 +41,7 @@ pub fn flux() -> Result<FluxAssets> {
         let program = Program {
             name: NAME,
             pin: &PIN,
+            main: None,
             package: "github.com/fluxcd/kustomize-controller".to_owned(),
             linker_flags: "-s -w".to_owned(),
         };
