@@ -6,6 +6,7 @@ mod data_plane;
 mod deployment;
 mod endpoint;
 mod environment;
+mod events;
 mod hierarchy;
 mod member;
 mod organization;
@@ -23,11 +24,11 @@ mod shared;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use kube::{Client, runtime::events::Recorder};
+use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    book::PlaneBook, release::Interest, remote::GatewayBook, secrets::SecretBook, shared::SharedTurns,
+    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook, shared::SharedTurns,
 };
 use crate::{
     apply::{Engine, Writer},
@@ -68,7 +69,7 @@ pub struct Context {
     /// What is the same for all Deployments and Endpoints.
     pub settings: Settings,
     /// Tells users what happened.
-    pub events: Recorder,
+    pub events: Events,
     /// Counts.
     pub metrics: Metrics,
 }

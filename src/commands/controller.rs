@@ -25,7 +25,7 @@ use super::{sources, telemetry::Telemetry};
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{self, Context, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns},
+    controllers::{self, Context, Events, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns},
     core::scope::Scope,
     election::Election,
     limits::RateLimitLayer,
@@ -89,8 +89,10 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         let (world, wakes) = World::start(&client, &scope, sync, &metrics, &background, &served);
         let planes =
             Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
-        let context = context(&args, &client, world, planes, scope, metrics)?;
+        let context = context(&args, &client, world, planes, scope, metrics, &work)?;
         controllers::start(&context, wakes, &work, &stop);
+        // The controllers have it; what it sends beside them ends with the last of them.
+        drop(context);
         work.close();
         finish(&work, &stop, args.control_plane.shutdown_timeout).await;
     }
@@ -120,6 +122,7 @@ fn context(
     planes: Planes,
     scope: Scope,
     metrics: Metrics,
+    work: &TaskTracker,
 ) -> anyhow::Result<Arc<Context>> {
     let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     Ok(Arc::new(Context {
@@ -137,7 +140,7 @@ fn context(
         resync: args.control_plane.resync_interval,
         settings: args.settings()?,
         writer: Writer::new(client.clone(), args.control_plane.write_timeout),
-        events: Recorder::new(client.clone(), reporter),
+        events: Events::new(Recorder::new(client.clone(), reporter), work),
         metrics,
     }))
 }

@@ -41,6 +41,8 @@ use crate::{
 
 /// How often a Deployment that is not ready is looked at again: pods that crash do not wake it.
 const PROGRESSING: Duration = Duration::from_secs(10);
+/// How long a workload is given to become well before its pods are asked why it is not: most need no longer.
+const GIVEN: Duration = Duration::from_secs(3);
 /// Selects the objects that the Deployments of a project and environment share. A test compares it with its parts.
 const SHARED: &str = "managed-by=choreo-deployment-controller";
 
@@ -151,7 +153,7 @@ async fn apply(
     let own = context.engine.sync(&site(&place.plane, OWNED), &owner, &wanted(&rendered.own)).await;
     endpoints::sync(deployment, &rendered.endpoints, context).await?;
     for change in shared.iter().chain(&own) {
-        member::announce_drift(deployment, change, context).await;
+        member::announce_drift(deployment, change, context);
     }
     Ok(Applied { shared, own })
 }
@@ -185,15 +187,26 @@ async fn conclude(
         status.inventory = done.own.iter().map(|change| change.item.clone()).collect();
     }
     status.endpoints = endpoints::summaries(deployment, &rendered.endpoints, context);
-    let verdict = observe::workload(&place.plane, rendered, &done.own).await;
+    let given = is_given_time(deployment, jiff::Timestamp::now());
+    let verdict = observe::workload(&place.plane, rendered, &done.own, given).await;
     let standing = observe::standing(&done.shared, &done.own, verdict, &left);
     let settled = matches!(standing, Standing::Ready { .. });
     let again = done.all().filter_map(|change| change.again).min();
     say(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await?;
     Ok(match (settled, again) {
         (_, Some(again)) => Action::requeue(again.min(PROGRESSING)),
-        (false, None) => Action::requeue(PROGRESSING),
+        (false, None) => Action::requeue(if given { GIVEN } else { PROGRESSING }),
         (true, None) => Action::await_change(),
+    })
+}
+
+/// Whether a Deployment was ready until a moment ago, or is new.
+fn is_given_time(deployment: &Deployment, now: jiff::Timestamp) -> bool {
+    let conditions = deployment.status.iter().flat_map(|status| &status.conditions);
+    let ready = conditions.into_iter().find(|condition| condition.type_ == types::READY);
+    ready.is_none_or(|ready| {
+        let since = now.duration_since(ready.last_transition_time.0);
+        ready.status == "True" || since.unsigned_abs() < GIVEN
     })
 }
 
@@ -315,7 +328,7 @@ async fn say(
     let after = DeploymentStatus { observed_generation, conditions: conditions.clone(), ..status };
     if deployment.status.as_ref() != Some(&after) {
         write(deployment, after, context).await?;
-        member::announce(deployment, &before.conditions, &conditions, context).await;
+        member::announce(deployment, &before.conditions, &conditions, context);
     }
     Ok(())
 }
@@ -355,6 +368,21 @@ mod tests {
     fn the_selector_is_made_of_label_and_value() {
         let parts = (labels::plane::MANAGED_BY, labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER);
         assert_eq!(SHARED, format!("{}={}", parts.0, parts.1));
+    }
+
+    #[test]
+    fn what_is_new_or_was_ready_a_moment_ago_is_given_time() {
+        let mut deployment = Deployment::new("cart", kantor_api::deployment::DeploymentSpec::default());
+        let start: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        assert!(is_given_time(&deployment, start));
+        for (status, given) in [(Status::True, [true, true]), (Status::False, [true, false])] {
+            let mut conditions = vec![];
+            let ready = Statement::new(types::READY, status, "Reason", "message");
+            conditions::set(&mut conditions, ready, Some(1), &Time(start));
+            deployment.status = Some(DeploymentStatus { conditions, ..DeploymentStatus::default() });
+            assert_eq!([after(2), after(4)].map(|now| is_given_time(&deployment, now)), given);
+        }
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl EndpointTurn<'_> {
         done.extend(self.context.engine.sync(&site, &owner, &routes).await);
         for change in &done {
             self.plane().metrics().applied(&change.outcome);
-            member::announce_drift(self.endpoint, change, self.context).await;
+            member::announce_drift(self.endpoint, change, self.context);
         }
         done
     }
@@ -451,7 +451,7 @@ async fn say(
     let after = EndpointStatus { observed_generation, conditions: conditions.clone(), ..status };
     if endpoint.status.as_ref() != Some(&after) {
         write(endpoint, &after, context).await?;
-        member::announce(endpoint, &before.conditions, &conditions, context).await;
+        member::announce(endpoint, &before.conditions, &conditions, context);
     }
     Ok(())
 }

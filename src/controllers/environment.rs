@@ -215,7 +215,7 @@ where
     }
     if !left.is_empty() {
         let note = format!("left behind: {}", left.join(", "));
-        member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context).await;
+        member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
     }
     Ok(Cleanup::Done)
 }

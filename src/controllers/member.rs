@@ -13,7 +13,6 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use tracing::warn;
 
 use super::Context;
 use crate::{
@@ -159,12 +158,12 @@ pub(super) async fn report<K: Member>(
         return Ok(());
     }
     context.writer.write_status(object, &status).await?;
-    announce(object, before, &after, context).await;
+    announce(object, before, &after, context);
     Ok(())
 }
 
-/// Publishes an Event if the condition `Ready` changed.
-pub(super) async fn announce<K: Resource<DynamicType = ()>>(
+/// Publishes an Event if the condition `Ready` changed. That something new is on its way is no news.
+pub(super) fn announce<K: Resource<DynamicType = ()>>(
     object: &K,
     before: &[Condition],
     after: &[Condition],
@@ -178,22 +177,25 @@ pub(super) async fn announce<K: Resource<DynamicType = ()>>(
     };
     let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
     let type_ = if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
-    publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context).await;
+    if was.is_none() && is.status == "False" && !stalled {
+        return;
+    }
+    publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context);
 }
 
 /// Publishes an Event if somebody else had changed an object on a data plane.
-pub(super) async fn announce_drift<K>(owner: &K, change: &Change, context: &Context)
+pub(super) fn announce_drift<K>(owner: &K, change: &Change, context: &Context)
 where
     K: Resource<DynamicType = ()>,
 {
     if let Outcome::Configured { drift: Some(field) } = &change.outcome {
         let note = format!("{}: {field} had been changed by somebody else", shown(&change.item));
-        publish(owner, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context).await;
+        publish(owner, EventType::Normal, "Apply", reasons::DRIFT_REPAIRED, note, context);
     }
 }
 
 /// Publishes an Event about an object.
-pub(super) async fn publish<K: Resource<DynamicType = ()>>(
+pub(super) fn publish<K: Resource<DynamicType = ()>>(
     object: &K,
     type_: EventType,
     action: &str,
@@ -203,8 +205,5 @@ pub(super) async fn publish<K: Resource<DynamicType = ()>>(
 ) {
     let (action, reason) = (action.to_owned(), reason.to_owned());
     let event = Event { type_, reason, note: Some(note), action, secondary: None };
-    // An Event that is lost is no reason to reconcile again.
-    if let Err(error) = context.events.publish(&event, &object.object_ref(&())).await {
-        warn!(%error, "could not publish an Event");
-    }
+    context.events.publish(event, object.object_ref(&()));
 }

@@ -93,6 +93,6 @@ async fn report(
         return Ok(());
     }
     context.writer.write_status(organization, &after).await?;
-    member::announce(organization, &before.conditions, &after.conditions, context).await;
+    member::announce(organization, &before.conditions, &after.conditions, context);
     Ok(())
 }

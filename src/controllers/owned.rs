@@ -126,8 +126,7 @@ pub(super) async fn clean_plane<K: Resource<DynamicType = ()>>(
         Ok(plane) => plane,
         Err(Unreachable::GivenUp) => {
             let note = format!("left behind on data plane {}, which is no longer registered", record.name);
-            member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context)
-                .await;
+            member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
             return Ok(());
         }
         Err(Unreachable::For(why)) => return Err(format!("data plane {}: {why}", record.name)),
@@ -203,5 +202,5 @@ pub(super) async fn let_go<K: Resource<DynamicType = ()>>(
     let Some(plane) = plane else { return };
     let objects: Vec<String> = inventory.iter().map(shown).collect();
     let note = format!("left behind on data plane {}: {}", plane.name, listed(&objects));
-    member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context).await;
+    member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
 }

@@ -283,7 +283,7 @@ fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
 async fn tell_of_drift(release: &Release, place: &Place, changes: &[Change], context: &Context) {
     for change in changes {
         place.at.plane.metrics().applied(&change.outcome);
-        member::announce_drift(release, change, context).await;
+        member::announce_drift(release, change, context);
     }
 }
 
@@ -341,7 +341,7 @@ async fn say(
     };
     if release.status.as_ref() != Some(&after) {
         write(release, after, context).await?;
-        member::announce(release, &before.conditions, &conditions, context).await;
+        member::announce(release, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -92,15 +92,14 @@ async fn attempt(key: PlaneKey, context: &Context) -> (PlaneKey, bool) {
         Ok(Some(life)) => {
             info!(plane = %key, expires = %life.expires, "has a new token");
             let note = format!("the token was renewed; the new one ends at {:.0}", life.expires);
-            publish(&*plane, EventType::Normal, "Renew", reasons::TOKEN_RENEWED, note, context).await;
+            publish(&*plane, EventType::Normal, "Renew", reasons::TOKEN_RENEWED, note, context);
             true
         }
         Err(why) => {
             warn!(plane = %key, why, "the token could not be renewed; trying again");
             if context.book.renewal_failed(&key, &why) {
                 let note = format!("the token could not be renewed: {why}");
-                publish(&*plane, EventType::Warning, "Renew", reasons::TOKEN_RENEWAL_FAILED, note, context)
-                    .await;
+                publish(&*plane, EventType::Warning, "Renew", reasons::TOKEN_RENEWAL_FAILED, note, context);
                 context.world.wake_concerned(&Id::new(
                     Kind::DataPlane,
                     key.namespace.clone(),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use self::view::View;
 pub use custom::Checks;
+pub use view::unobserved;
 
 mod custom;
 mod expression;

@@ -110,11 +110,11 @@ pub(super) struct PlaneArgs {
     /// Calls under way at a time, per data plane.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     plane_concurrency: u32,
-    /// Calls per second, per data plane.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = rate())]
+    /// Calls per second, per data plane. Servers see to a fair share themselves; this is for those that cannot.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = rate())]
     plane_qps: u32,
     /// Calls that may exceed the rate for a moment, per data plane.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = rate())]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = rate())]
     plane_burst: u32,
 }
 

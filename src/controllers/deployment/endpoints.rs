@@ -15,6 +15,7 @@ use crate::{
     core::{
         changes::{self, Wanted},
         hierarchy::Kind,
+        lifecycle::ENDPOINT,
     },
 };
 
@@ -42,6 +43,8 @@ pub(super) async fn sync(
         if !settled {
             let mut body = endpoint.clone();
             body.annotations_mut().insert(annotations::INTENT_HASH.to_owned(), intent.hash);
+            // It would be the first thing that its own controller writes.
+            body.metadata.finalizers = ENDPOINT.finalizer.map(|finalizer| vec![finalizer.to_owned()]);
             context.writer.apply(&body).await?;
         }
     }

@@ -27,22 +27,27 @@ use crate::{
     planes::Plane,
 };
 
-/// How the workload is; nothing if it is not there.
-pub(super) async fn workload(plane: &Plane, rendered: &Rendered, own: &[Change]) -> Option<Verdict> {
+/// How the workload is; nothing if it was not applied. One that was well a moment ago, or is new, is given the time to become
+/// well before its pods are asked.
+pub(super) async fn workload(
+    plane: &Plane,
+    rendered: &Rendered,
+    own: &[Change],
+    is_given_time: bool,
+) -> Option<Verdict> {
     let item = &rendered.workload;
     let change = own.iter().find(|change| change.item.kind == item.kind && change.item.name == item.name)?;
-    let live = live(plane, item)?;
-    if changes::is_older(&*live, change.version.as_deref()) {
-        let message = Some("written and not seen on the data plane yet".to_owned());
-        return Some(Verdict { health: Health::Progressing, message });
-    }
+    // Whether it has been seen here or by its controller is the same to the reader, and not worth a write.
+    let live = live(plane, item).filter(|live| !changes::is_older(&**live, change.version.as_deref()));
+    let Some(live) = live else { return Some(health::unobserved()) };
     let value = serde_json::to_value(&*live).unwrap_or_default();
     let verdict = last_run_failed(item, &value).unwrap_or_else(|| health::of(&value, &Checks::default()));
     if matches!(verdict.health, Health::Healthy | Health::Suspended) {
         return Some(verdict);
     }
-    if value["status"].as_object().is_none_or(Map::is_empty) {
-        // Nobody has made pods of it yet.
+    let is_on_its_way = verdict.health == Health::Progressing && is_given_time;
+    // Without a status, nobody has made pods of it yet.
+    if is_on_its_way || value["status"].as_object().is_none_or(Map::is_empty) {
         return Some(verdict);
     }
     Some(match pods_say(plane, rendered).await {

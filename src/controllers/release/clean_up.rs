@@ -177,7 +177,7 @@ async fn remove_namespace(
                     let holds = if whose == Whose::Unseen { "may hold" } else { "holds" };
                     let note = format!("left behind: namespace {name}, which {holds} {what}");
                     let reason = reasons::LEFT_BEHIND;
-                    member::publish(release, EventType::Warning, "Remove", reason, note, context).await;
+                    member::publish(release, EventType::Warning, "Remove", reason, note, context);
                     return Ok(true);
                 }
             }
@@ -199,7 +199,7 @@ async fn let_go(release: &Release, places: &[RemovingObjects], context: &Context
             note.truncate(note.floor_char_boundary(960));
             let _ = write!(note, "… ({} in all)", all.len());
         }
-        member::publish(release, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context).await;
+        member::publish(release, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
     }
 }
 
@@ -219,7 +219,7 @@ async fn say(release: &Release, why: &[Why], context: &Context) -> Result<(), Wr
         ReleaseStatus { observed_generation: generation, conditions: conditions.clone(), ..before.clone() };
     if before != after {
         write(release, after, context).await?;
-        member::announce(release, &before.conditions, &conditions, context).await;
+        member::announce(release, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ impl<'a> View<'a> {
 }
 
 /// The verdict over an object whose controller has not seen its spec.
-pub(super) fn unobserved() -> Verdict {
+pub fn unobserved() -> Verdict {
     Verdict::progressing("the latest change has not been observed yet")
 }
 

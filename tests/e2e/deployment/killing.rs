@@ -19,7 +19,7 @@ use crate::{
     gateway::{self, StandIn},
     killing::{Story, Write, killed_at, told_twice},
     release::support::start_operator,
-    support::{PATIENCE, Stage, TestObject, is_ready},
+    support::{PATIENCE, Stage, TestObject, condition, is_ready},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +223,8 @@ impl Story for OneDeployment {
         let claims = claims.list(&kube::api::ListParams::default()).await.unwrap().items.len();
         // It says whether the environment is there.
         let pipeline = self.find::<DeploymentPipeline>("default").await.unwrap();
-        if is_ready(&pipeline) != environment.is_some() {
+        let is_found = condition(&pipeline, "Ready").is_some_and(|(status, ..)| status == "True");
+        if is_found != environment.is_some() {
             return false;
         }
         let Some(environment) = environment else {

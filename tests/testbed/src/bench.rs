@@ -51,9 +51,6 @@ use self::{
 };
 use crate::commands::{asked_to_end, say};
 
-/// Flags that keep the operator's own limits out of the way.
-const RAISED: [&str; 3] = ["--plane-qps=10000", "--plane-burst=10000", "--plane-concurrency=32"];
-
 /// A load with which nothing should be measured.
 const BUSY: f64 = 1.0;
 
@@ -214,8 +211,7 @@ impl Place<'_> {
         }
         if self.wants(Scenario::Release) {
             let (program, project, objects) = (self.program, self.project, plan.objects);
-            release::measure(program, project, objects, &[], "", run).await?;
-            release::measure(program, project, objects, &RAISED, "limits raised", run).await?;
+            release::measure(program, project, objects, run).await?;
             flux::measure(project, objects, run).await?;
         }
         Ok(())
@@ -227,9 +223,9 @@ impl Place<'_> {
 
     /// The scenarios that need Deployments, one after the other on the same clusters.
     async fn with_deployments(&self, count: usize, planes: usize, rest: bool, run: &mut Run) -> Result<()> {
-        let case = |variant: &str| Case { deployments: count, planes, variant: variant.to_owned() };
+        let case = Case { deployments: count, planes, variant: String::new() };
         say(&format!("N={count} P={planes}: the operator as it is shipped"));
-        let mut stand = Stand::start(self.program, self.project, count, planes, &[]).await?;
+        let mut stand = Stand::start(self.program, self.project, count, planes).await?;
         let cold = cold::deploy(&stand).await?;
         let work = if self.wants(Scenario::Cold) {
             Some(floor::collect(&stand).await.context("read what Kantor wrote")?)
@@ -237,19 +233,13 @@ impl Place<'_> {
             None
         };
         if rest && self.wants_any(&Scenario::AFTER_COLD) {
-            self.after_cold(&mut stand, &case(""), run).await?;
+            self.after_cold(&mut stand, &case, run).await?;
         }
         drop(stand);
         let Some(work) = work else { return Ok(()) };
         say("the floor: a bare client that writes the same");
         let beside = floor::run(&work, self.project).await?;
-        cold::report(run, &case(""), &cold, Some(&beside));
-        // The other way round: whoever comes second finds warm caches.
-        let beside = floor::run(&work, self.project).await?;
-        say("the operator with its limits raised");
-        let stand = Stand::start(self.program, self.project, count, planes, &RAISED).await?;
-        let cold = cold::deploy(&stand).await?;
-        cold::report(run, &case("limits raised"), &cold, Some(&beside));
+        cold::report(run, &case, &cold, &beside);
         Ok(())
     }
 

@@ -114,8 +114,8 @@ fn stands(object: &DynamicObject, is_deployment: bool) -> bool {
     seen && (!is_deployment || status["endpoints"][0]["ready"].is_string())
 }
 
-/// Adds the figures of a run of Kantor and, if there was one, of the floor beside it.
-pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: Option<&Floor>) {
+/// Adds the figures of a run of Kantor, and of the floor beside it.
+pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: &Floor) {
     let figure = |what: &str, value: f64, unit: &str| Figure::new("cold", case, what, value, unit);
     let took = cold.took.as_secs_f64();
     let mut time = figure("time until all stand", took, "s").of(&cold.each);
@@ -123,11 +123,9 @@ pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: Option<&Flo
         time = time.at_most(GOAL);
     }
     run.figures.push(time);
-    if let Some(floor) = floor {
-        let floor_took = floor.took.as_secs_f64();
-        run.figures.push(figure("time of the floor", floor_took, "s"));
-        run.figures.push(figure("times the floor", took / floor_took, "×").at_most(FLOOR_GOAL));
-    }
+    let floor_took = floor.took.as_secs_f64();
+    run.figures.push(figure("time of the floor", floor_took, "s"));
+    run.figures.push(figure("times the floor", took / floor_took, "×").at_most(FLOOR_GOAL));
     if let Some(p99) = percentile(&cold.each, 99) {
         run.figures.push(figure("one Deployment, p99", p99, "s"));
     }
@@ -139,29 +137,23 @@ pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: Option<&Flo
     run.figures.push(memory);
     run.figures.push(figure("processor time of the operator", cold.usage.cpu, "s"));
     run.figures.push(figure("processor time of the servers", cold.servers_cpu, "s"));
-    if let Some(floor) = floor {
-        run.figures.push(figure("processor time of the servers, floor", floor.servers_cpu, "s"));
-    }
+    run.figures.push(figure("processor time of the servers, floor", floor.servers_cpu, "s"));
     let sides = [
-        ("control plane", &cold.control, floor.map(|floor| &floor.control)),
-        ("data planes", &cold.planes, floor.map(|floor| &floor.planes)),
+        ("control plane", &cold.control, &floor.control),
+        ("data planes", &cold.planes, &floor.planes),
     ];
     for (cluster, requests, floor) in sides {
         let per = number(requests.writes()) / number(case.deployments);
         let what = format!("writes to the {cluster} per Deployment");
-        let mut writes = figure(&what, per, "");
-        if let Some(floor) = floor {
-            let floor = number(floor.writes()) / number(case.deployments);
-            writes = writes.note(format!("the floor: {floor:.2}"));
-        }
-        run.figures.push(writes);
+        let least = number(floor.writes()) / number(case.deployments);
+        run.figures.push(figure(&what, per, "").note(format!("the floor: {least:.2}")));
         let table = RequestTable {
             scenario: "cold".to_owned(),
             case: case.clone(),
             cluster: cluster.to_owned(),
             rows: vec![],
         };
-        run.requests.push(requests.per(case.deployments, floor, table));
+        run.requests.push(requests.per(case.deployments, Some(floor), table));
     }
 }
 

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(crate) async fn measure(program: &Path, project: &Path, count: usize, run: &mut Run) -> Result<()> {
     const SERVERS: usize = 2;
     // One component, so that there is a frame around the planes.
-    let stand = Stand::start(program, project, 1, SERVERS, &[]).await?;
+    let stand = Stand::start(program, project, 1, SERVERS).await?;
     let case = Case { deployments: 0, planes: count, variant: String::new() };
     let figure = |what: &str, value, unit| Figure::new("planes", &case, what, value, unit);
     run.figures.push(figure("memory without planes", stand.usage()?.resident_mb, "MB"));

@@ -42,17 +42,15 @@ pub(crate) async fn measure(
     program: &Path,
     project: &Path,
     count: usize,
-    flags: &[&str],
-    variant: &str,
     run: &mut Run,
 ) -> Result<()> {
     const PLANES: usize = 2;
     let releases = count / EACH;
     ensure!(releases >= PLANES, "there have to be at least {} objects", PLANES * EACH);
-    let case = Case { deployments: count, planes: PLANES, variant: variant.to_owned() };
+    let case = Case { deployments: count, planes: PLANES, variant: String::new() };
     let figure = |what: &str, value, unit| Figure::new("release", &case, what, value, unit);
     // A Deployment on each plane: its namespace is the project's.
-    let stand = Stand::start(program, project, PLANES, PLANES, flags).await?;
+    let stand = Stand::start(program, project, PLANES, PLANES).await?;
     super::cold::deploy(&stand).await?;
     let namespaces = namespaces(&stand).await?;
     stand.ground.quiet().await?;

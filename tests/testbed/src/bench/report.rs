@@ -55,7 +55,7 @@ computes takes the processor from the others, so times are those of a busy small
 etcd does not wait for the disk (`--unsafe-no-fsync`), for Kantor as for whoever it is compared with. The clusters have no
 controllers and no nodes. In *cold* nobody makes workloads ready; after it, the bench plays the controllers and the gateway,
 at once. Requests are counted by the API servers themselves, without those of the bench. The operator runs as it is shipped,
-with its default limits per plane; *limits raised* is with `--plane-qps=10000 --plane-burst=10000`. Leader election is off.
+with its default limits; leader election is off.
 Percentiles are measured samples, none is interpolated; all samples are in the results (`bench/results`).
 `make bench FULL=1` measures again.";
 
@@ -104,12 +104,12 @@ fn growths(run: &Run) -> Vec<Figure> {
     const LINEAR: f64 = 1.1;
     let mut found = Vec::new();
     for (what, of) in [("time until all stand", "time"), ("peak memory of the operator", "memory")] {
-        for ((planes, variant), points) in by_count(run, what) {
+        for (planes, points) in by_count(run, what) {
             let counts: Vec<usize> = points.iter().map(|(count, _)| *count).collect();
             let points: Vec<(f64, f64)> =
                 points.into_iter().map(|(count, value)| (number(count), value)).collect();
             if let (Some(power), Some(most)) = (growth(&points), counts.iter().max()) {
-                let case = Case { deployments: *most, planes, variant };
+                let case = Case { deployments: *most, planes, variant: String::new() };
                 let figure = Figure::new("cold", &case, &format!("growth of {of} with N: power"), power, "");
                 found.push(figure.at_most(LINEAR).note(format!("over N = {counts:?}")));
             }
@@ -120,12 +120,11 @@ fn growths(run: &Run) -> Vec<Figure> {
 
 type Curve = Vec<(usize, f64)>;
 
-/// A figure of cold starts by planes and variant, as a curve over the number of Deployments.
-fn by_count(run: &Run, what: &str) -> BTreeMap<(usize, String), Curve> {
-    let mut curves: BTreeMap<(usize, String), Curve> = BTreeMap::new();
+/// A figure of cold starts by planes, as a curve over the number of Deployments.
+fn by_count(run: &Run, what: &str) -> BTreeMap<usize, Curve> {
+    let mut curves: BTreeMap<usize, Curve> = BTreeMap::new();
     for figure in run.figures.iter().filter(|figure| figure.scenario == "cold" && figure.what == what) {
-        let key = (figure.case.planes, figure.case.variant.clone());
-        curves.entry(key).or_default().push((figure.case.deployments, figure.value));
+        curves.entry(figure.case.planes).or_default().push((figure.case.deployments, figure.value));
     }
     for curve in curves.values_mut() {
         curve.sort_by_key(|(count, _)| *count);
@@ -265,10 +264,8 @@ fn shortened(name: &str) -> String {
 
 /// A figure as lines over the number of Deployments.
 fn curves(run: &Run, what: &str, who: &str) -> Vec<Series> {
-    let curves =
-        by_count(run, what).into_iter().filter(|((_, variant), _)| who == "Kantor" || variant.is_empty());
-    let series = curves.map(|((planes, variant), points)| Series {
-        name: format!("{who}, P={planes}{}", if variant.is_empty() { "" } else { ", raised" }),
+    let series = by_count(run, what).into_iter().map(|(planes, points)| Series {
+        name: format!("{who}, P={planes}"),
         points: points.into_iter().map(|(count, value)| (number(count), value)).collect(),
     });
     series.collect()
@@ -284,12 +281,12 @@ fn over_counts(title: &str, unit: &str, curves: &[Series], goal: Option<f64>) ->
     Some(bars(&titles, &[format!("N={}", amount(*count))], curves, goal))
 }
 
-/// Writes per Deployment beside those of the floor, of the largest case with the limits as shipped.
+/// Writes per Deployment beside those of the floor, of the largest case.
 fn writes(run: &Run) -> Option<String> {
     let tables: Vec<_> = run
         .requests
         .iter()
-        .filter(|table| table.scenario == "cold" && table.case.variant.is_empty())
+        .filter(|table| table.scenario == "cold")
         .collect();
     let case = tables.iter().map(|table| &table.case).max()?;
     let of = |cluster: &str, floor: bool| -> f64 {

@@ -29,6 +29,8 @@ use crate::commands::say;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 /// Writes of the bench that are under way at a time.
 pub(crate) const AT_ONCE: usize = 32;
+/// As it is shipped, but for where the planes are.
+const FLAGS: [&str; 1] = ["--allow-loopback-planes"];
 /// The Gateways that the routes name.
 const GATEWAYS: &str = include_str!("../gateways.yaml");
 
@@ -121,7 +123,6 @@ pub(crate) struct Stand {
     /// The number of Deployments.
     pub count: usize,
     program: PathBuf,
-    flags: Vec<String>,
 }
 
 impl Stand {
@@ -131,16 +132,13 @@ impl Stand {
         project: &Path,
         count: usize,
         planes: usize,
-        flags: &[&str],
     ) -> Result<Self> {
         let ground = Ground::start(project, planes).await?;
-        let flags: Vec<String> =
-            ["--allow-loopback-planes"].iter().chain(flags).map(ToString::to_string).collect();
-        let operator = Operator::start(program, &ground.control_plane.kubeconfig(), &flags).await?;
+        let operator = Operator::start(program, &ground.control_plane.kubeconfig(), FLAGS).await?;
         operator.ready().await?;
         let proxies =
             ground.planes.iter().map(|plane| Proxy::start(&plane.cluster)).collect::<Result<_>>()?;
-        let stand = Self { operator, proxies, ground, count, program: program.to_owned(), flags };
+        let stand = Self { operator, proxies, ground, count, program: program.to_owned() };
         stand.furnish().await?;
         Ok(stand)
     }
@@ -205,7 +203,7 @@ impl Stand {
     /// Starts an operator in place of one that ended; it may not be ready yet.
     pub(crate) async fn start_operator(&mut self) -> Result<()> {
         let kubeconfig = self.ground.control_plane.kubeconfig();
-        self.operator = Operator::start(&self.program, &kubeconfig, &self.flags).await?;
+        self.operator = Operator::start(&self.program, &kubeconfig, FLAGS).await?;
         Ok(())
     }
 
