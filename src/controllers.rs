@@ -28,7 +28,8 @@ use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook, shared::SharedTurns,
+    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook,
+    shared::SharedTurns,
 };
 use crate::{
     apply::{Engine, Writer},

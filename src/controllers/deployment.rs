@@ -328,7 +328,7 @@ async fn say(
     let after = DeploymentStatus { observed_generation, conditions: conditions.clone(), ..status };
     if deployment.status.as_ref() != Some(&after) {
         write(deployment, after, context).await?;
-        member::announce(deployment, &before.conditions, &conditions, context);
+        member::announce_news(deployment, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -396,7 +396,7 @@ async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, Writ
     let me = contender(endpoint);
     let (plane, inventory): (Option<&PlaneRecord>, _) = (before.data_plane.as_ref(), &before.inventory);
     let mut waiting = if lifecycle::is_orphaning(endpoint) {
-        owned::let_go(endpoint, plane, inventory, context).await;
+        owned::let_go(endpoint, plane, inventory, context);
         vec![]
     } else {
         owned::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await
@@ -451,7 +451,7 @@ async fn say(
     let after = EndpointStatus { observed_generation, conditions: conditions.clone(), ..status };
     if endpoint.status.as_ref() != Some(&after) {
         write(endpoint, &after, context).await?;
-        member::announce(endpoint, &before.conditions, &conditions, context);
+        member::announce_news(endpoint, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -162,7 +162,21 @@ pub(super) async fn report<K: Member>(
     Ok(())
 }
 
-/// Publishes an Event if the condition `Ready` changed. That something new is on its way is no news.
+/// As [`announce`], for kinds of which there are many, and all of which are on their way at first: that is no news.
+pub(super) fn announce_news<K: Resource<DynamicType = ()>>(
+    object: &K,
+    before: &[Condition],
+    after: &[Condition],
+    context: &Context,
+) {
+    let says = |type_: &str, status: &str| conditions::get(after, type_).is_some_and(|c| c.status == status);
+    let is_on_its_way = says(types::READY, "False") && !says(types::STALLED, "True");
+    if conditions::get(before, types::READY).is_some() || !is_on_its_way {
+        announce(object, before, after, context);
+    }
+}
+
+/// Publishes an Event if the condition `Ready` changed.
 pub(super) fn announce<K: Resource<DynamicType = ()>>(
     object: &K,
     before: &[Condition],
@@ -177,9 +191,6 @@ pub(super) fn announce<K: Resource<DynamicType = ()>>(
     };
     let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
     let type_ = if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
-    if was.is_none() && is.status == "False" && !stalled {
-        return;
-    }
     publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context);
 }
 

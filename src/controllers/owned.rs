@@ -193,7 +193,7 @@ pub(super) fn to_clean(
 }
 
 /// Tells what stays behind of an owner that is let go.
-pub(super) async fn let_go<K: Resource<DynamicType = ()>>(
+pub(super) fn let_go<K: Resource<DynamicType = ()>>(
     object: &K,
     plane: Option<&PlaneRecord>,
     inventory: &[InventoryItem],

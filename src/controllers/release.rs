@@ -102,7 +102,7 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
         .map(|(rendered, entry)| (rendered.wanted, entry.uid.clone()))
         .collect();
     let changes = sync(release, place, &wanted, &unmade, context).await;
-    tell_of_drift(release, place, &changes, context).await;
+    tell_of_drift(release, place, &changes, context);
     let in_place = changes.iter().all(|change| change.outcome.is_in_place());
 
     // Only what is there for sure takes the place of what was there.
@@ -280,7 +280,7 @@ fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
 }
 
 /// Tells users that somebody else changed objects, and counts.
-async fn tell_of_drift(release: &Release, place: &Place, changes: &[Change], context: &Context) {
+fn tell_of_drift(release: &Release, place: &Place, changes: &[Change], context: &Context) {
     for change in changes {
         place.at.plane.metrics().applied(&change.outcome);
         member::announce_drift(release, change, context);

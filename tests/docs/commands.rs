@@ -113,7 +113,13 @@ fn run(block: &Block, folder: &Path, environment: &[(&str, String)]) -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_that_can_run_does() {
     let plane = |name: &str| {
-        Cluster::builder().name(name).controllers(true).scheduler(true).nodes(1).crds(&CrdBundle::USED).start()
+        Cluster::builder()
+            .name(name)
+            .controllers(true)
+            .scheduler(true)
+            .nodes(1)
+            .crds(&CrdBundle::USED)
+            .start()
     };
     let control_plane = Cluster::builder().name("control-plane").controllers(true).start();
     let (control_plane, eu, us) =

@@ -106,7 +106,8 @@ async fn one_that_was_stopped_writes_nothing_after_another_has_begun() {
     ready(&control_plane, "after").await;
     // What it had looked up the lease for and not sent when it was stopped comes late: it has no effect, because it says of
     // which version of the object it is.
-    let late: Vec<_> = first.writes().into_iter().skip(done).filter(|record| record.code() != Some(409)).collect();
+    let late: Vec<_> =
+        first.writes().into_iter().skip(done).filter(|record| record.code() != Some(409)).collect();
     assert!(late.is_empty(), "{late:#?}");
 }
 

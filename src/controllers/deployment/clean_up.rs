@@ -81,7 +81,7 @@ pub(super) async fn finalize(deployment: &Deployment, context: &Context) -> Resu
     let started = Instant::now();
     let (plane, inventory) = (before.data_plane.as_ref(), &before.inventory);
     let waiting = if lifecycle::is_orphaning(deployment) {
-        owned::let_go(deployment, plane, inventory, context).await;
+        owned::let_go(deployment, plane, inventory, context);
         vec![]
     } else {
         owned::clean_planes(deployment, KINDS, plane, &before.cleaning, inventory, context).await

@@ -38,7 +38,7 @@ use crate::{
 pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Action, WriteError> {
     let recorded = Recorded::of(&status_of(release)).everything();
     if lifecycle::is_orphaning(release) {
-        let_go(release, &recorded, context).await;
+        let_go(release, &recorded, context);
     } else {
         let (left, why) = remove_with_reasons(release, recorded, context).await;
         if !left.is_empty() || !why.is_empty() {
@@ -81,7 +81,7 @@ async fn remove_with_reasons(
         let plane = match reach_recorded(&place.data_plane, context) {
             Ok(plane) => plane,
             Err(Unreachable::GivenUp) => {
-                let_go(release, &[place], context).await;
+                let_go(release, &[place], context);
                 continue;
             }
             Err(Unreachable::For(reason)) => {
@@ -188,7 +188,7 @@ async fn remove_namespace(
 }
 
 /// Tells what stays behind.
-async fn let_go(release: &Release, places: &[RemovingObjects], context: &Context) {
+fn let_go(release: &Release, places: &[RemovingObjects], context: &Context) {
     for place in places {
         let objects = place.objects.iter().map(shown);
         let namespaces = place.namespaces.iter().map(|name| format!("Namespace {name}"));

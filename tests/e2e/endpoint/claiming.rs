@@ -4,7 +4,7 @@ use kantor_api::{Endpoint, HostnameClaim, Organization};
 use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};
 
-use super::support::{HTTP_ROUTE, Mall, name, open, template};
+use super::support::{HTTP_ROUTE, Mall, OF_CART, name, open, template};
 use crate::{
     acme::object,
     deployment::support::labelled,
@@ -197,17 +197,10 @@ async fn two_operators_that_race_for_hosts_leave_each_with_one_holder() {
     mall.ready(&name("first")).await;
     let names: Vec<String> = (0..6).map(|i| format!("racer-{i}")).collect();
     for (i, racer) in names.iter().enumerate() {
-        let labels = [
-            ("project", "shop"),
-            ("component", "cart"),
-            ("deployment-track", "main"),
-            ("environment", "dev"),
-            ("deployment", "cart"),
-        ];
         let endpoint: Endpoint = labelled(
             "Endpoint",
             racer,
-            &labels,
+            &OF_CART,
             json!({"type": "HTTP", "hostnames": ["one.example", "two.example"],
             "backendRef": {"type": "componentRef", "basePath": format!("/r{i}"), "componentRef": {"port": 8080}}}),
         );

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::support::{
-    FILTER, HTTP_ROUTE, Mall, SECURITY_POLICY, TRAFFIC_POLICY, name, oauth2, open, template,
+    FILTER, HTTP_ROUTE, Mall, OF_CART, SECURITY_POLICY, TRAFFIC_POLICY, name, oauth2, open, template,
 };
 use crate::{
     deployment::support::{IMAGE, Shop, labelled},
@@ -240,17 +240,10 @@ async fn an_endpoint_goes_on_by_itself_when_what_it_needs_appears() {
             })
             .await
     };
-    let labels = [
-        ("project", "shop"),
-        ("component", "cart"),
-        ("deployment-track", "main"),
-        ("environment", "dev"),
-        ("deployment", "cart"),
-    ];
     let endpoint: Endpoint = labelled(
         "Endpoint",
         "own",
-        &labels,
+        &OF_CART,
         json!({"type": "HTTP",
         "backendRef": {"type": "componentRef", "basePath": "/own", "componentRef": {"port": 8080}}}),
     );

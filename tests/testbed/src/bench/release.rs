@@ -38,12 +38,7 @@ pub(crate) fn objects(namespace: &str, release: usize) -> Vec<Value> {
 }
 
 /// Applies `count` objects in Releases over two planes.
-pub(crate) async fn measure(
-    program: &Path,
-    project: &Path,
-    count: usize,
-    run: &mut Run,
-) -> Result<()> {
+pub(crate) async fn measure(program: &Path, project: &Path, count: usize, run: &mut Run) -> Result<()> {
     const PLANES: usize = 2;
     let releases = count / EACH;
     ensure!(releases >= PLANES, "there have to be at least {} objects", PLANES * EACH);

@@ -283,11 +283,7 @@ fn over_counts(title: &str, unit: &str, curves: &[Series], goal: Option<f64>) ->
 
 /// Writes per Deployment beside those of the floor, of the largest case.
 fn writes(run: &Run) -> Option<String> {
-    let tables: Vec<_> = run
-        .requests
-        .iter()
-        .filter(|table| table.scenario == "cold")
-        .collect();
+    let tables: Vec<_> = run.requests.iter().filter(|table| table.scenario == "cold").collect();
     let case = tables.iter().map(|table| &table.case).max()?;
     let of = |cluster: &str, floor: bool| -> f64 {
         let table = tables.iter().find(|table| table.cluster == cluster && table.case == *case);

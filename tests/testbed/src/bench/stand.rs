@@ -127,12 +127,7 @@ pub(crate) struct Stand {
 
 impl Stand {
     /// Everything up to the Deployments, which are not there yet, and nothing left to do.
-    pub(crate) async fn start(
-        program: &Path,
-        project: &Path,
-        count: usize,
-        planes: usize,
-    ) -> Result<Self> {
+    pub(crate) async fn start(program: &Path, project: &Path, count: usize, planes: usize) -> Result<Self> {
         let ground = Ground::start(project, planes).await?;
         let operator = Operator::start(program, &ground.control_plane.kubeconfig(), FLAGS).await?;
         operator.ready().await?;

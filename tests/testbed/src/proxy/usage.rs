@@ -10,9 +10,9 @@ pub const KANTOR_REQUESTS: &str = "KANTOR_REQUESTS";
 /// Appends `cluster verb group/resource[/subresource]` (or a path instead) for each thing that was done.
 pub(super) fn note(cluster: &str, records: &Records) {
     let Some(path) = env::var_os(KANTOR_REQUESTS) else { return };
-    let done: BTreeSet<String> =
-        records.iter().filter(|record| was_allowed(record)).flat_map(lines).collect();
-    let text: String = done.iter().map(|line| format!("{cluster} {line}\n")).collect();
+    let done = records.iter().filter(|record| was_allowed(record)).flat_map(lines);
+    let done: BTreeSet<String> = done.map(|line| format!("{cluster} {line}\n")).collect();
+    let text = String::from_iter(done);
     // One write: others append to it as well. It is there for a report; a test does not fail for want of it.
     let file = File::options().create(true).append(true).open(path);
     let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
