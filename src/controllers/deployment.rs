@@ -202,8 +202,8 @@ async fn conclude(
 
 /// Whether a Deployment was ready until a moment ago, or is new.
 fn is_given_time(deployment: &Deployment, now: jiff::Timestamp) -> bool {
-    let conditions = deployment.status.iter().flat_map(|status| &status.conditions);
-    let ready = conditions.into_iter().find(|condition| condition.type_ == types::READY);
+    let status = deployment.status.as_ref();
+    let ready = status.and_then(|status| conditions::get(&status.conditions, types::READY));
     ready.is_none_or(|ready| {
         let since = now.duration_since(ready.last_transition_time.0);
         ready.status == "True" || since.unsigned_abs() < GIVEN
