@@ -28,8 +28,8 @@ use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook,
-    shared::SharedTurns,
+    book::PlaneBook, events::Events, place::StrandedTurns, release::Interest, remote::GatewayBook,
+    secrets::SecretBook, shared::SharedTurns,
 };
 use crate::{
     apply::{Engine, Writer},
@@ -61,6 +61,8 @@ pub struct Context {
     pub secrets: SecretBook,
     /// Turns for what Deployments share.
     pub shared: SharedTurns,
+    /// Turns for objects whose plane cannot be used.
+    pub stranded: StrandedTurns,
     /// What was last seen of the planes' gateways.
     pub gateways: GatewayBook,
     /// What is looked after.

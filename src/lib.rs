@@ -2,7 +2,8 @@
 //!
 //! A change takes one road: a watch event enters the [`world`], which wakes the [`controllers`] of the objects
 //! that depend on it; they let [`core`] decide, in pure code, and [`apply`] write. Imports go one way along it:
-//! `kantor_api` ← `core` ← {`apply`, `planes`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it.
+//! `kantor_api` ← `core` ← {`apply`, `planes`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it, and objects are
+//! read by way of [`reading`].
 //!
 //! Of several operators one leads ([`election`]); only it has the [`permit`] to write.
 
@@ -15,6 +16,7 @@ pub mod limits;
 pub mod metrics;
 pub mod permit;
 pub mod planes;
+pub mod reading;
 pub mod server;
 pub mod world;
 

@@ -36,7 +36,7 @@ pub use self::{
 };
 use crate::{
     core::{
-        hierarchy::{self, Catalog as _, Described, Facts, Id, Kind, Need, ResolveError},
+        hierarchy::{self, Catalog as _, Described, Facts, Id, Key, Kind, Need, ResolveError},
         hostnames::book::Book,
         scope::Scope,
     },
@@ -148,6 +148,17 @@ impl World {
         self.read().owned_by(uid).into_iter().filter(|id| id.kind == kind).collect()
     }
 
+    /// The object with this UID.
+    pub fn with_uid(&self, uid: &str) -> Option<Id> {
+        self.read().with_uid(uid)
+    }
+
+    /// The Endpoints that hold, or wait for, the claim of this name, as they say themselves.
+    pub fn contenders(&self, claim: &str) -> Vec<Id> {
+        let claim = Key::Named(Id::new(Kind::HostnameClaim, "", claim));
+        self.read().referring(&claim).into_iter().filter(|id| id.kind == Kind::Endpoint).collect()
+    }
+
     /// Why what is known of `kind` may be out of date, if it may be. Nothing is to be taken for gone then.
     pub fn behind(&self, kind: Kind) -> Option<String> {
         let name = sync::name_of(&kind.resource());
@@ -179,8 +190,7 @@ impl World {
 
     /// Wakes the object with this UID, because of `cause`.
     pub fn wake_uid(&self, uid: &str, cause: &Arc<str>) {
-        let found = self.read().with_uid(uid);
-        if let Some(id) = found {
+        if let Some(id) = self.with_uid(uid) {
             self.wakers.wake(&BTreeSet::from([id]), cause);
         }
     }
@@ -234,8 +244,12 @@ impl Start<'_> {
         K: Followed + Described + Resource<Scope = NamespaceResourceScope>,
     {
         let client = || self.client.clone();
+        let resource = kind.resource();
         let places = self.scope.places().into_iter().map(|namespace| Place {
-            api: namespace.map_or_else(|| Api::all(client()), |name| Api::namespaced(client(), name)),
+            api: namespace.map_or_else(
+                || Api::all_with(client(), &resource),
+                |name| Api::namespaced_with(client(), name, &resource),
+            ),
             namespace: namespace.map(ToOwned::to_owned),
         });
         self.follow_and(kind, places.collect(), None, |_, _| {})
@@ -244,23 +258,23 @@ impl Start<'_> {
     /// Follows a kind whose objects are in no namespace, or are namespaces.
     fn follow_all<K: Followed + Described>(&self, kind: Kind) -> Store<K> {
         let names = Some(self.scope.namespaces.clone()).filter(|names| !names.is_empty());
-        self.follow_and(kind, self.everywhere(), names, |_, _| {})
+        self.follow_and(kind, self.everywhere(kind), names, |_, _| {})
     }
 
     /// Claims are looked up by host and by holder, too.
     fn follow_claims(&self, book: Arc<RwLock<Book>>) -> Store<HostnameClaim> {
-        let also = move |key: &ObjectRef<HostnameClaim>, claim: Option<&HostnameClaim>| {
+        let also = move |key: &ObjectRef<HostnameClaim>, claim: Option<&Arc<HostnameClaim>>| {
             let mut book = book.write().unwrap_or_else(PoisonError::into_inner);
             match claim {
-                Some(claim) => book.set(Arc::new(claim.clone())),
+                Some(claim) => book.set(claim.clone()),
                 None => book.remove(&key.name),
             }
         };
-        self.follow_and(Kind::HostnameClaim, self.everywhere(), None, also)
+        self.follow_and(Kind::HostnameClaim, self.everywhere(Kind::HostnameClaim), None, also)
     }
 
-    fn everywhere<K: Followed>(&self) -> Vec<Place<K>> {
-        vec![Place { namespace: None, api: Api::all(self.client.clone()) }]
+    fn everywhere<K: Followed>(&self, kind: Kind) -> Vec<Place<K>> {
+        vec![Place { namespace: None, api: Api::all_with(self.client.clone(), &kind.resource()) }]
     }
 
     /// Follows a kind, if anybody reads it; `also` is told of each change before anybody is woken by it.
@@ -269,10 +283,10 @@ impl Start<'_> {
         kind: Kind,
         mut places: Vec<Place<K>>,
         names: Option<BTreeSet<String>>,
-        also: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
+        also: impl Fn(&ObjectRef<K>, Option<&Arc<K>>) + Send + Sync + 'static,
     ) -> Store<K> {
         let (index, wakers) = (self.index.clone(), self.wakers.clone());
-        let changed = move |key: &ObjectRef<K>, object: Option<&K>| {
+        let changed = move |key: &ObjectRef<K>, object: Option<&Arc<K>>| {
             also(key, object);
             let id = Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name);
             let woken = {

@@ -28,6 +28,13 @@ impl Latest {
         }
     }
 
+    /// Notes that an object went with what was written of it: whatever a watch still tells is from before.
+    pub(super) fn note_end(&self, object: &impl Resource) {
+        if let Some(uid) = object.uid() {
+            self.0.insert(uid, u64::MAX.to_string().into());
+        }
+    }
+
     /// Whether an object is from before what was last written of it.
     pub fn is_after(&self, object: &impl Resource) -> bool {
         let written = object.meta().uid.as_ref().and_then(|uid| self.0.get(uid));
@@ -55,5 +62,12 @@ mod tests {
         latest.note(&version("10"));
         assert!(latest.is_after(&version("9")));
         assert!(!latest.is_after(&version("10")) && !latest.is_after(&version("11")));
+    }
+
+    #[test]
+    fn what_is_told_of_an_object_that_has_gone_is_from_before() {
+        let latest = Latest::default();
+        latest.note_end(&version("10"));
+        assert!(latest.is_after(&version("10")) && latest.is_after(&version("11")));
     }
 }

@@ -14,7 +14,7 @@ use kantor_api::{common::InventoryItem, managers};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
-    core::{ApiResource, DynamicObject, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, DynamicResourceScope, PartialObjectMeta},
 };
 use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use super::{WriteError, latest::Latest};
-use crate::planes::Plane;
+use crate::{planes::Plane, reading::Read};
 
 /// A kind of the API, as the writer needs it.
 pub trait Object:
@@ -42,7 +42,8 @@ pub struct Writer {
     client: Client,
     deadline: Duration,
     slots: Option<Arc<Semaphore>>,
-    latest: Latest,
+    /// What was written of objects that are decided on by what a watch tells of them; none for data planes.
+    latest: Option<Latest>,
     /// Name of the data plane, for traces; none for the control plane.
     plane: Option<Arc<str>>,
 }
@@ -59,14 +60,18 @@ pub enum Deletion {
 impl Writer {
     /// A writer that gives each write `deadline`.
     pub fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline, slots: None, latest: Latest::default(), plane: None }
+        let latest = Some(Latest::default());
+        Self { client, deadline, slots: None, latest, plane: None }
     }
 
     /// A writer to a data plane, in the name of one of its users, if there is one.
     pub fn to_plane(plane: &Plane, user: Option<&str>) -> Self {
         Self {
+            client: plane.calls_as(user),
+            deadline: plane.deadline,
+            slots: Some(plane.slots()),
+            latest: None,
             plane: Some(plane.key.to_string().into()),
-            ..Self::new(plane.calls_as(user), plane.deadline).with_slots(plane.slots())
         }
     }
 
@@ -78,7 +83,7 @@ impl Writer {
 
     /// Whether an object is from before what was last written of it: the watch has not told of that yet.
     pub fn has_written_since(&self, object: &impl Resource) -> bool {
-        self.latest.is_after(object)
+        self.latest.as_ref().is_some_and(|latest| latest.is_after(object))
     }
 
     /// Makes an object, and returns it as it now is; one that exists already is a [`WriteError::Conflict`].
@@ -97,19 +102,20 @@ impl Writer {
         typed(self.within(span, api.replace(&name, &params, &as_dynamic(object)?)).await?)
     }
 
-    /// Server-side applies an object: the fields it has become ours, those it no longer has are given up.
-    pub async fn apply<K: Object>(&self, object: &K) -> Result<(), WriteError> {
+    /// Server-side applies an object, and returns it as it now is: the fields it has become ours, those it no longer has are
+    /// given up.
+    pub async fn apply<K: Object>(&self, object: &K) -> Result<K, WriteError> {
         let (name, body) = (object.name_any(), as_dynamic(object)?);
         let params = PatchParams::apply(managers::KANTOR).force();
-        let (api, span) = (self.api(object), self.writing_to("apply", object));
-        self.within(span, api.patch(&name, &params, &Patch::Apply(body))).await.map(drop)
+        let (api, span) = (self.read_back::<K>(object), self.writing_to("apply", object));
+        readable(self.within(span, api.patch(&name, &params, &Patch::Apply(body))).await?)
     }
 
     /// As [`Writer::apply`], for a Secret: no error repeats its values.
     pub async fn apply_secret(&self, secret: &Secret) -> Result<(), WriteError> {
         let (name, body) = (secret.name_any(), as_dynamic(secret)?);
         let params = PatchParams::apply(managers::KANTOR).force();
-        let (api, span) = (self.api(secret), self.writing_to("apply", secret));
+        let (api, span) = (self.read_back::<Secret>(secret), self.writing_to("apply", secret));
         let applied = self.call(span, api.patch(&name, &params, &Patch::Apply(body))).await?;
         applied.map(drop).map_err(WriteError::of_secret)
     }
@@ -123,11 +129,11 @@ impl Writer {
         body: &DynamicObject,
     ) -> Result<DynamicObject, WriteError> {
         let params = PatchParams::apply(manager).force();
-        let api = self.dynamic(resource, body.metadata.namespace.as_deref());
         let (namespace, name) = (body.metadata.namespace.as_deref(), body.name_any());
+        let api: Api<Read<DynamicObject>> = self.some_kind(resource, namespace);
         let span = self.writing("apply", resource, namespace, &name);
         let applied = self.call(span, api.patch(&name, &params, &Patch::Apply(body))).await?;
-        applied.map_err(if is_secret(resource) { WriteError::of_secret } else { WriteError::of })
+        readable(applied.map_err(if is_secret(resource) { WriteError::of_secret } else { WriteError::of })?)
     }
 
     /// An object, as the server has it.
@@ -233,9 +239,12 @@ impl Writer {
         let span = self.writing("delete", resource, some(namespace), name);
         match self.call(span, self.dynamic(resource, some(namespace)).delete(name, &params)).await? {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Deletion::Gone),
-            // The server answers with a bare status when there is nothing left to wait for. Some kinds answer with the
-            // object all the same: those are looked for again.
-            Ok(answer) => Ok(if answer.is_right() { Deletion::Gone } else { Deletion::Pending }),
+            // The server answers with a bare status when there is nothing left to wait for, and for some kinds with the
+            // object as it was. One that is still there says since when it is going.
+            Ok(answer) => Ok(match answer.left().and_then(|object| object.metadata.deletion_timestamp) {
+                Some(_) => Deletion::Pending,
+                None => Deletion::Gone,
+            }),
             Err(error) => Err(WriteError::of(error)),
         }
     }
@@ -256,7 +265,14 @@ impl Writer {
             return Ok(());
         }
         let rest: Vec<&String> = object.finalizers().iter().filter(|f| *f != finalizer).collect();
-        self.set_finalizers(object, &rest).await
+        self.set_finalizers(object, &rest).await?;
+        if rest.is_empty()
+            && object.meta().deletion_timestamp.is_some()
+            && let Some(latest) = &self.latest
+        {
+            latest.note_end(object);
+        }
+        Ok(())
     }
 
     /// A merge patch replaces the whole list, so it goes with the version that the list was read from.
@@ -266,12 +282,12 @@ impl Writer {
         });
         let params =
             PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
-        let (api, span) = (self.api(object), self.writing_to("patch", object));
+        let (api, span) = (self.read_back::<K>(object), self.writing_to("patch", object));
         let patched = self.call(span, api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await?;
         match patched {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Ok(written) => {
-                self.latest.note(&written);
+                self.note(&written);
                 Ok(())
             }
             Err(error) => Err(WriteError::of(error)),
@@ -307,7 +323,7 @@ impl Writer {
         });
         let params =
             PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
-        let (api, span) = (self.api(secret), self.writing_to("patch", secret));
+        let (api, span) = (self.read_back::<Secret>(secret), self.writing_to("patch", secret));
         let patched = self.call(span, api.patch(&secret.name_any(), &params, &Patch::Merge(patch))).await?;
         patched.map(drop).map_err(WriteError::of_secret)
     }
@@ -326,20 +342,38 @@ impl Writer {
             "status": serde_json::to_value(status).map_err(|error| unserializable(&error))?,
         });
         let params = PatchParams::apply(managers::KANTOR).force();
-        let (api, span) = (self.api(object), self.writing_to("status", object));
+        let (api, span) = (self.read_back::<K>(object), self.writing_to("status", object));
         let written = self
             .within(span, api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body)))
             .await?;
-        self.latest.note(&written);
-        typed(written)
+        self.note(&written);
+        readable(written)
+    }
+
+    fn note<K: Resource>(&self, written: &Read<K>) {
+        if let Some(latest) = &self.latest {
+            latest.note(written);
+        }
     }
 
     fn api<K: Object>(&self, object: &K) -> Api<DynamicObject> {
         self.dynamic(&ApiResource::erase::<K>(&()), object.meta().namespace.as_deref())
     }
 
-    /// By way of the dynamic API there is one path for both scopes.
+    /// The kind of an object, of which the answers to writes are read.
+    fn read_back<K: Object>(&self, object: &K) -> Api<Read<K>> {
+        self.some_kind(&ApiResource::erase::<K>(&()), object.meta().namespace.as_deref())
+    }
+
     fn dynamic(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+        self.some_kind(resource, namespace)
+    }
+
+    /// By way of the dynamic API there is one path for both scopes.
+    fn some_kind<K>(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<K>
+    where
+        K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
         match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),
@@ -418,6 +452,10 @@ fn as_dynamic<K: Object>(object: &K) -> Result<DynamicObject, WriteError> {
     value["apiVersion"] = json!(K::api_version(&()));
     value["kind"] = json!(K::kind(&()));
     serde_json::from_value(value).map_err(|error| unserializable(&error))
+}
+
+fn readable<K>(object: Read<K>) -> Result<K, WriteError> {
+    object.0.map_err(|invalid| WriteError::Transient(invalid.error))
 }
 
 fn typed<K: Object>(object: DynamicObject) -> Result<K, WriteError> {

@@ -25,7 +25,9 @@ use super::{sources, telemetry::Telemetry};
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{self, Context, Events, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns},
+    controllers::{
+        self, Context, Events, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns, StrandedTurns,
+    },
     core::scope::Scope,
     election::Election,
     limits::RateLimitLayer,
@@ -135,6 +137,7 @@ fn context(
         releases: Interest::default(),
         secrets: SecretBook::default(),
         shared: SharedTurns::default(),
+        stranded: StrandedTurns::default(),
         gateways: GatewayBook::default(),
         scope,
         resync: args.control_plane.resync_interval,

@@ -11,13 +11,14 @@ use kantor_api::{
     conditions::{self, Statement, Status, reasons, types},
     data_plane::DataPlaneStatus,
 };
-use kube::{Api, Resource, ResourceExt, runtime::controller::Action, runtime::reflector::ObjectRef};
+use kube::{Api, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::Value;
 
 use super::{
     Context,
     book::{Entry, Seen},
     member::{self, Cleanup, Member},
+    run::Action,
 };
 use crate::{
     apply::WriteError,

@@ -13,13 +13,13 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
-    Deployment,
+    Deployment, Endpoint,
     common::PlaneRecord,
     conditions::{self, Statement, Status, reasons, types},
     deployment::DeploymentStatus,
     labels,
 };
-use kube::{Resource, ResourceExt, runtime::controller::Action};
+use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use self::inputs::Resolved;
@@ -27,6 +27,7 @@ use super::{
     Context, member,
     owned::{self, FORMER_MANAGER, OWNED, site},
     place::{self, Located, Place},
+    run::Action,
 };
 use crate::{
     apply::{Change, Placed, WriteError},
@@ -56,12 +57,22 @@ pub(super) async fn reconcile(
     deployment: Arc<Deployment>,
     context: Arc<Context>,
 ) -> Result<Action, WriteError> {
+    // Many wait for their turn: what is needed in it is set aside for those who have one, as are all other ways.
     match lifecycle::turn(&*deployment, &DEPLOYMENT) {
         Turn::Leave => {}
-        Turn::Rest => say(&deployment, status_of(&deployment), Standing::Paused, None, &context).await?,
-        Turn::Hold(finalizer) => context.writer.add_finalizer(&*deployment, finalizer).await?,
-        Turn::Finalize => return clean_up::finalize(&deployment, &context).await,
-        Turn::Keep => return keep(&deployment, &context).await,
+        Turn::Rest => {
+            Box::pin(say(&deployment, status_of(&deployment), Standing::Paused, None, &context)).await?;
+        }
+        Turn::Hold(finalizer) => Box::pin(context.writer.add_finalizer(&*deployment, finalizer)).await?,
+        Turn::Finalize => return Box::pin(clean_up::finalize(&deployment, &context)).await,
+        Turn::Keep => {
+            let stores = &context.world.stores;
+            if let Some(turn) = place::turn(&*deployment, &stores.deployments, &context).await {
+                let kept = Box::pin(keep(&deployment, &context)).await;
+                turn.end().await;
+                return kept;
+            }
+        }
     }
     Ok(Action::await_change())
 }
@@ -117,6 +128,7 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
 struct Applied {
     shared: Vec<Change>,
     own: Vec<Change>,
+    endpoints: Vec<Arc<Endpoint>>,
 }
 
 impl Applied {
@@ -147,15 +159,15 @@ async fn apply(
     drop(turn);
     if !shared.iter().all(|change| change.outcome.is_in_place()) {
         // Nothing runs without its isolation.
-        return Ok(Applied { shared, own: vec![] });
+        return Ok(Applied { shared, own: vec![], endpoints: vec![] });
     }
     let owner = owner_of(deployment, Some(rendered));
     let own = context.engine.sync(&site(&place.plane, OWNED), &owner, &wanted(&rendered.own)).await;
-    endpoints::sync(deployment, &rendered.endpoints, context).await?;
+    let endpoints = endpoints::sync(deployment, &rendered.endpoints, context).await?;
     for change in shared.iter().chain(&own) {
         member::announce_drift(deployment, change, context);
     }
-    Ok(Applied { shared, own })
+    Ok(Applied { shared, own, endpoints })
 }
 
 /// Removes what is no longer wanted, looks at what is there, and says how it is.
@@ -192,6 +204,11 @@ async fn conclude(
     let standing = observe::standing(&done.shared, &done.own, verdict, &left);
     let settled = matches!(standing, Standing::Ready { .. });
     let again = done.all().filter_map(|change| change.again).min();
+    let is_on_its_way = matches!(standing, Standing::Progressing { .. }) && done.is_in_place();
+    if is_on_its_way && status.conditions.is_empty() && endpoints::are_new(&done.endpoints, context) {
+        // They are about to tell how they are, which wakes us: one write then says it all.
+        return Ok(Action::requeue(GIVEN));
+    }
     say(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await?;
     Ok(match (settled, again) {
         (_, Some(again)) => Action::requeue(again.min(PROGRESSING)),

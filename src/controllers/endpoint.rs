@@ -12,7 +12,7 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{Endpoint, common::PlaneRecord, conditions::reasons, endpoint::EndpointStatus, labels};
-use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
+use kube::{Resource, ResourceExt, api::DynamicObject};
 
 pub(super) use self::{hostnames::reconcile_claim, observe::gateways};
 use self::{
@@ -24,6 +24,7 @@ use super::{
     Context, member,
     owned::{self, OWNED, OwnedKind, site},
     place::{self, Located, Place},
+    run::Action,
 };
 use crate::{
     apply::{Change, Placed, WriteError},
@@ -67,10 +68,17 @@ pub(super) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) -> Result<Action, WriteError> {
     match lifecycle::turn(&*endpoint, &ENDPOINT) {
         Turn::Leave => {}
-        Turn::Rest => say(&endpoint, status_of(&endpoint), &Standing::Paused, &context).await?,
-        Turn::Hold(finalizer) => context.writer.add_finalizer(&*endpoint, finalizer).await?,
-        Turn::Finalize => return finalize(&endpoint, &context).await,
-        Turn::Keep => return keep(&endpoint, &context).await,
+        Turn::Rest => Box::pin(say(&endpoint, status_of(&endpoint), &Standing::Paused, &context)).await?,
+        Turn::Hold(finalizer) => Box::pin(context.writer.add_finalizer(&*endpoint, finalizer)).await?,
+        Turn::Finalize => return Box::pin(finalize(&endpoint, &context)).await,
+        Turn::Keep => {
+            let stores = &context.world.stores;
+            if let Some(turn) = place::turn(&*endpoint, &stores.endpoints, &context).await {
+                let kept = Box::pin(keep(&endpoint, &context)).await;
+                turn.end().await;
+                return kept;
+            }
+        }
     }
     Ok(Action::await_change())
 }

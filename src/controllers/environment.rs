@@ -12,7 +12,7 @@ use kantor_api::{
 };
 use kube::{
     Resource, ResourceExt,
-    runtime::{controller::Action, events::EventType, reflector::ObjectRef},
+    runtime::{events::EventType, reflector::ObjectRef},
 };
 use serde_json::Value;
 
@@ -21,6 +21,7 @@ use super::{
     data_plane::{self, Reach},
     member::{self, Cleanup, Member},
     remote::namespaces_on,
+    run::Action,
 };
 use crate::{
     apply::{WriteError, Writer},

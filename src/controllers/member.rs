@@ -6,15 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kantor_api::conditions::{self, Conditioned, reasons, types};
 use kube::{
     Resource,
-    runtime::{
-        controller::Action,
-        events::{Event, EventType},
-    },
+    runtime::events::{Event, EventType},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::Context;
+use super::{Context, run::Action};
 use crate::{
     apply::{Change, WriteError},
     core::{

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{Organization, finalizers};
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 use tracing::info;
 
-use super::{Context, member};
+use super::{Context, member, run::Action};
 use crate::{
     apply::WriteError,
     core::{
@@ -48,7 +48,7 @@ async fn keep_namespace(organization: &Organization, context: &Context) -> Resul
         NamespaceStep::Create(namespace) => context.writer.create(&*namespace).await.map(drop),
         NamespaceStep::Repair(namespace) => {
             info!("restoring the namespace's labels");
-            context.writer.apply(&*namespace).await
+            context.writer.apply(&*namespace).await.map(drop)
         }
     };
     match written {
@@ -71,7 +71,7 @@ async fn clean_up(organization: &Organization, context: &Context) -> Result<(), 
     let live = context.world.namespace(&name);
     match cleanup_step(organization, live.as_deref().map(|ns| &ns.metadata)) {
         CleanupStep::Done => {}
-        CleanupStep::Disown => context.writer.apply(&disowned_namespace(organization)).await?,
+        CleanupStep::Disown => drop(context.writer.apply(&disowned_namespace(organization)).await?),
         CleanupStep::AwaitEnd => return report(organization, &waiting, context).await,
         CleanupStep::Delete { uid } => {
             report(organization, &waiting, context).await?;

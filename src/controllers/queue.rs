@@ -1,70 +1,166 @@
-//! Since when objects wait for their reconcile, and what woke them first.
+//! Which objects of one kind are being looked at, which are to be, and when.
+//!
+//! Each is looked at by one reconcile at a time; whatever wakes it meanwhile makes one more. All that happens to an object costs
+//! the same however many others there are: kube's queue looks at all that are under way each time.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{collections::HashMap, future::poll_fn, hash::Hash, sync::Arc, time::Duration};
 
-use kube::{Resource, runtime::reflector::ObjectRef};
+use tokio::time::Instant;
+use tokio_util::time::{DelayQueue, delay_queue};
 
-/// Since when, and why.
-type Waiting = (Instant, Arc<str>);
+/// Since when an object waits for its reconcile, and what woke it first.
+pub(super) type Waiting = (std::time::Instant, Arc<str>);
 
-/// Namespace, empty for kinds without one, and name.
-type Key = (String, String);
+/// The objects of one kind.
+pub(super) struct Queue<Key> {
+    objects: HashMap<Key, Entry>,
+    later: DelayQueue<Key>,
+}
 
-/// The objects of one kind that wait. Several wakes make one reconcile: the first of them counts.
+/// What is known of an object, as long as there is something to do.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<HashMap<Key, Waiting>>);
+struct Entry {
+    is_running: bool,
+    /// Several wakes make one reconcile: the first of them counts.
+    woken: Option<Waiting>,
+    later: Option<delay_queue::Key>,
+}
 
-impl Queue {
-    pub(super) fn note<K: Resource>(&self, object: ObjectRef<K>, since: Instant, cause: Arc<str>) {
-        let key = (object.namespace.unwrap_or_default(), object.name);
-        self.lock().entry(key).or_insert((since, cause));
+impl<Key> Default for Queue<Key> {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), later: DelayQueue::new() }
+    }
+}
+
+impl<Key: Clone + Eq + Hash> Queue<Key> {
+    /// Notes that an object was woken. True if its reconcile can begin; else it does when the one before has ended.
+    pub(super) fn wake(&mut self, key: &Key, waiting: Waiting) -> bool {
+        let entry = match self.objects.get_mut(key) {
+            Some(entry) => entry,
+            None => self.objects.entry(key.clone()).or_default(),
+        };
+        entry.woken.get_or_insert(waiting);
+        !entry.is_running
+    }
+
+    /// Waits for the next object that is to be looked at again by now; nothing if there is none to wait for.
+    pub(super) async fn due(&mut self) -> Option<Key> {
+        let key = poll_fn(|cx| self.later.poll_expired(cx)).await?.into_inner();
+        if let Some(entry) = self.objects.get_mut(&key) {
+            entry.later = None;
+        }
+        Some(key)
     }
 
     /// Its reconcile begins. None for one that nobody woke: it was to be looked at again after a while.
-    pub(super) fn take<K: Resource>(&self, object: &ObjectRef<K>) -> Option<Waiting> {
-        let key = (object.namespace.clone().unwrap_or_default(), object.name.clone());
-        self.lock().remove(&key)
+    pub(super) fn begin(&mut self, key: &Key) -> Option<Waiting> {
+        let entry = self.objects.entry(key.clone()).or_default();
+        entry.is_running = true;
+        if let Some(later) = entry.later.take() {
+            self.later.remove(&later);
+        }
+        entry.woken.take()
+    }
+
+    /// Its reconcile has ended, and asks to be looked at again after a while. True if it was woken meanwhile: then the next one can
+    /// begin.
+    pub(super) fn end(&mut self, key: &Key, again: Duration) -> bool {
+        let Some(entry) = self.objects.get_mut(key) else { return false };
+        entry.is_running = false;
+        if entry.woken.is_none() {
+            self.put_off(key, again);
+            return false;
+        }
+        true
+    }
+
+    /// It is to be looked at again after a while, if nothing wakes it before.
+    pub(super) fn put_off(&mut self, key: &Key, again: Duration) {
+        let entry = self.objects.entry(key.clone()).or_default();
+        if entry.later.is_none() {
+            entry.later = Some(self.later.insert_at(key.clone(), Instant::now() + again));
+        }
     }
 
     /// It has gone before its turn came.
-    pub(super) fn forget(&self, name: &str, namespace: Option<&str>) {
-        self.lock().remove(&(namespace.unwrap_or_default().to_owned(), name.to_owned()));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn forget(&mut self, key: &Key) {
+        if let Some(later) = self.objects.remove(key).and_then(|entry| entry.later) {
+            self.later.remove(&later);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use kantor_api::{Organization, Project};
+    use futures::poll;
 
     use super::*;
 
-    #[test]
-    fn the_first_wake_counts_until_the_reconcile_begins() {
-        let queue = Queue::default();
-        let object = ObjectRef::<Project>::new("shop").within("acme");
-        let first = Instant::now();
-        queue.note(object.clone(), first, "Organization acme".into());
-        queue.note(object.clone(), first + Duration::from_secs(1), "Project acme/shop".into());
-        assert_eq!(queue.take(&object), Some((first, "Organization acme".into())));
-        assert_eq!(queue.take(&object), None);
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_hours(1);
+
+    fn cause(text: &str) -> Waiting {
+        (std::time::Instant::now(), text.into())
     }
 
-    #[test]
-    fn an_object_that_has_gone_waits_no_more() {
-        let queue = Queue::default();
-        let object = ObjectRef::<Organization>::new("acme");
-        queue.note(object.clone(), Instant::now(), "Organization acme".into());
-        queue.forget("acme", None);
-        assert_eq!(queue.take(&object), None);
+    async fn nothing_is_due(queue: &mut Queue<&str>) -> bool {
+        poll!(Box::pin(queue.due())).is_pending()
+    }
+
+    #[tokio::test]
+    async fn the_first_wake_counts_until_the_reconcile_begins() {
+        let mut queue = Queue::default();
+        let first = cause("Organization acme");
+        assert!(queue.wake(&"shop", first.clone()));
+        assert!(queue.wake(&"shop", cause("Project acme/shop")));
+        assert_eq!(queue.begin(&"shop"), Some(first));
+        assert_eq!(queue.begin(&"shop"), None);
+    }
+
+    #[tokio::test]
+    async fn what_wakes_an_object_while_it_is_looked_at_makes_one_reconcile_more() {
+        let mut queue = Queue::default();
+        queue.begin(&"shop");
+        let first = cause("first");
+        assert!(!queue.wake(&"shop", first.clone()) && !queue.wake(&"shop", cause("second")));
+        assert!(queue.wake(&"other", cause("another object does not wait for it")));
+        assert!(queue.end(&"shop", LONG), "at once, not after the while that it asked for");
+        assert_eq!(queue.begin(&"shop"), Some(first));
+        assert!(!queue.end(&"shop", Duration::ZERO));
+        assert_eq!(queue.due().await, Some("shop"), "after the while that the last one asked for");
+        assert_eq!(queue.begin(&"shop"), None);
+    }
+
+    #[tokio::test]
+    async fn a_wake_comes_before_the_time_that_was_asked_for_and_takes_its_place() {
+        let mut queue = Queue::default();
+        queue.begin(&"shop");
+        queue.end(&"shop", LONG);
+        assert!(nothing_is_due(&mut queue).await);
+        assert!(queue.wake(&"shop", cause("Project acme/shop")));
+        queue.begin(&"shop");
+        queue.end(&"shop", Duration::ZERO);
+        assert_eq!(queue.due().await, Some("shop"));
+        assert_eq!(queue.due().await, None, "nothing is left of what was asked for first");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_put_off_again_and_again_is_due_when_it_was_first() {
+        let mut queue = Queue::default();
+        queue.wake(&"shop", cause("first"));
+        queue.put_off(&"shop", Duration::ZERO);
+        queue.put_off(&"shop", LONG);
+        assert_eq!(queue.due().await, Some("shop"));
+        assert_eq!(queue.begin(&"shop").map(|(_, cause)| cause), Some("first".into()));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_an_object_that_has_gone() {
+        let mut queue = Queue::default();
+        queue.wake(&"shop", cause("Organization acme"));
+        queue.put_off(&"shop", LONG);
+        queue.forget(&"shop");
+        assert_eq!(queue.due().await, None);
+        assert!(queue.objects.is_empty());
     }
 }

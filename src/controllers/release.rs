@@ -19,12 +19,12 @@ use kantor_api::{
     labels,
     release::{ReleaseStatus, ResourceStatus},
 };
-use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
+use kube::{Resource, ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 pub use self::interest::Interest;
 use self::place::{Located, Place, followed};
-use super::{Context, member, place::own_writer};
+use super::{Context, member, place::own_writer, run::Action};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
@@ -45,27 +45,32 @@ pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> R
         Turn::Leave => return Ok(Action::await_change()),
         Turn::Rest => {
             let recorded = Recorded::of(&status_of(&release));
-            say(&release, recorded, Saying::Standing(Standing::Paused), &context).await?;
+            Box::pin(say(&release, recorded, Saying::Standing(Standing::Paused), &context)).await?;
             return Ok(Action::await_change());
         }
-        Turn::Finalize => return clean_up::finalize(&release, &context).await,
+        Turn::Finalize => return Box::pin(clean_up::finalize(&release, &context)).await,
         Turn::Hold(finalizer) => {
-            context.writer.add_finalizer(&*release, finalizer).await?;
+            Box::pin(context.writer.add_finalizer(&*release, finalizer)).await?;
             return Ok(Action::await_change());
         }
         Turn::Keep => {}
     }
-    match place::locate(&release, &context) {
-        Located::At(place) => keep(&release, &place, &context).await,
+    let Some(turn) = super::place::turn(&*release, &context.world.stores.releases, &context).await else {
+        return Ok(Action::await_change());
+    };
+    let done = match place::locate(&release, &context) {
+        Located::At(place) => Box::pin(keep(&release, &place, &context)).await,
         Located::Nowhere(report) => {
             let before = status_of(&release);
             let recorded =
                 Recorded { resources: release::unobserved(&before.resources), ..Recorded::of(&before) };
-            say(&release, recorded, Saying::Report(report), &context).await?;
-            Ok(Action::await_change())
+            let said = Box::pin(say(&release, recorded, Saying::Report(report), &context)).await;
+            said.map(|()| Action::await_change())
         }
         Located::NotYet => Ok(Action::await_change()),
-    }
+    };
+    turn.end().await;
+    done
 }
 
 /// Brings the objects to what the spec says, removes what it no longer says, and tells how they are.

@@ -154,7 +154,7 @@ pub(super) fn namespaces_on(plane: &Plane) -> Option<Vec<PlaneNamespace>> {
     if !followed.is_synced() {
         return None;
     }
-    let ours = |namespace: &Arc<DynamicObject>| {
+    let ours = |namespace: &DynamicObject| {
         let manager = namespace.labels().get(plane::MANAGED_BY);
         manager.is_some_and(|manager| manager == plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)
     };

@@ -1,26 +1,19 @@
 //! How every controller runs: woken by the world, one reconcile per object at a time, failures tried again later.
 
 use std::{
-    fmt::Debug,
+    panic,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{
-    StreamExt,
-    future::{self, Either},
-    stream,
-};
 use kube::{
     Resource,
-    runtime::{
-        Controller,
-        controller::{self, Action},
-        reflector::{ObjectRef, Store},
-    },
+    runtime::reflector::{Lookup, ObjectRef, Store},
 };
-use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, field, info_span, warn};
 
@@ -29,18 +22,36 @@ use crate::{apply::WriteError, metrics::Outcome, world::Wake};
 
 /// When to look again at an object that was written and that the watch has not told of yet: deciding on what it was before
 /// would do the work twice, and its result would be refused.
-const BEHIND: Duration = Duration::from_millis(20);
+const BEHIND: Duration = Duration::from_millis(50);
+
+/// What is to be done after a reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Action {
+    again: Option<Duration>,
+}
+
+impl Action {
+    /// Look again after this time, or when something wakes the object.
+    pub(super) fn requeue(after: Duration) -> Self {
+        Self { again: Some(after) }
+    }
+
+    /// Look again when something wakes the object; else as often as at everything.
+    pub(super) fn await_change() -> Self {
+        Self { again: None }
+    }
+}
 
 /// Runs `reconcile` for each object that `woken` names, until `stop` and then until those in flight have ended.
 pub(super) async fn run<K, Fut>(
     name: &'static str,
     store: Store<K>,
-    woken: mpsc::UnboundedReceiver<Wake<K>>,
+    mut woken: mpsc::UnboundedReceiver<Wake<K>>,
     context: Arc<Context>,
     stop: CancellationToken,
-    reconcile: impl Fn(Arc<K>, Arc<Context>) -> Fut + Send + Sync + Clone + 'static,
+    reconcile: impl Fn(Arc<K>, Arc<Context>) -> Fut + Send + Sync + 'static,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, WriteError>> + Send + 'static,
 {
     // What is not known yet must not be taken for gone.
@@ -48,80 +59,95 @@ pub(super) async fn run<K, Fut>(
         return;
     }
     context.metrics.controller_starts(name);
-    let retries = Arc::new(Retries::<ObjectRef<K>>::default());
-    let queue = Arc::new(Queue::default());
-    let queued = queue.clone();
-    let woken = stream::unfold((woken, queued), |(mut woken, queued)| async {
-        let wake = woken.recv().await?;
-        queued.note(wake.object.clone(), wake.since, wake.cause);
-        Some((wake.object, (woken, queued)))
-    });
-
-    let (done, begun) = (retries.clone(), queue.clone());
-    let observed = move |object: Arc<K>, context: Arc<Context>| {
-        let (reconcile, retries) = (reconcile.clone(), done.clone());
-        let key = ObjectRef::from_obj(&*object);
-        if context.writer.has_written_since(&*object) {
-            return Either::Left(future::ready(Ok(Action::requeue(BEHIND))));
+    let retries = Retries::<ObjectRef<K>>::default();
+    let mut queue = Queue::<ObjectRef<K>>::default();
+    // A task each, so that one that gets on wakes nobody else. They end with this.
+    let mut running = JoinSet::new();
+    loop {
+        let object = tokio::select! {
+            () = stop.cancelled() => break,
+            Some(wake) = woken.recv() => {
+                queue.wake(&wake.object, (wake.since, wake.cause)).then_some(wake.object)
+            }
+            Some(object) = queue.due() => Some(object),
+            Some(ended) = running.join_next() => {
+                let Some((object, result)) = result_of(ended) else { break };
+                let again = next(&object, result, &retries, context.resync);
+                queue.end(&object, again).then_some(object)
+            }
+        };
+        let Some(object) = object else { continue };
+        let Some(current) = store.get(&object) else {
+            debug!(%object, "gone");
+            queue.forget(&object);
+            continue;
+        };
+        if context.writer.has_written_since(&*current) {
+            queue.put_off(&object, BEHIND);
+            continue;
         }
-        let waited = begun.take(&key);
+        let waited = queue.begin(&object);
         let span = info_span!(
-            "reconcile", controller = name, object = %key, generation = object.meta().generation,
+            "reconcile", controller = name, %object, generation = current.meta().generation,
             cause = waited.as_ref().map(|(_, cause)| &**cause), result = field::Empty
         );
         if let Some((since, _)) = waited {
             context.metrics.waited(name, since.elapsed());
         }
-        let turn = async move {
-            let started = Instant::now();
-            let result = reconcile(object.clone(), context.clone()).await;
-            let outcome = match &result {
-                Ok(_) => Outcome::Success,
-                Err(WriteError::Conflict) => Outcome::Conflict,
-                Err(_) => Outcome::Error,
-            };
-            Span::current().record("result", outcome.as_str());
-            context.metrics.reconciled(name, outcome, started.elapsed());
-            if outcome == Outcome::Success {
-                retries.succeeded(&key);
-            }
-            result.map(|next| {
-                if next == Action::await_change() {
-                    Action::requeue(retries.spread(context.resync))
-                } else {
-                    next
-                }
-            })
-        };
-        Either::Right(turn.instrument(span))
-    };
-    let again = move |object: Arc<K>, error: &WriteError, _: Arc<Context>| {
-        let wait = retries.after_failure(ObjectRef::from_obj(&*object));
-        let object = ObjectRef::from_obj(&*object);
-        if *error == WriteError::Conflict {
-            debug!(%object, "changed in the meantime");
-        } else {
-            warn!(%object, %error, again_in = ?wait, "reconcile failed");
-        }
-        Action::requeue(wait)
-    };
+        let turn = observed(name, reconcile(current, context.clone()), context.clone());
+        running.spawn(async move { (object, turn.await) }.instrument(span));
+    }
+    while let Some(ended) = running.join_next().await {
+        result_of(ended);
+    }
+}
 
-    Controller::for_stream(stream::pending(), store)
-        .reconcile_on(woken)
-        .graceful_shutdown_on(async move { stop.cancelled().await })
-        .run(observed, again, context)
-        .for_each(|result| {
-            match result {
-                // An object that was deleted before its turn came.
-                Err(controller::Error::ObjectNotFound(object)) => {
-                    debug!(%object, "gone");
-                    queue.forget(&object.name, object.namespace.as_deref());
-                }
-                // Said above, with when it is tried again.
-                Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
-                Err(error) => warn!(controller = name, %error, "the queue failed"),
-            }
-            future::ready(())
-        })
-        .await;
+/// Counts a reconcile.
+async fn observed(
+    name: &'static str,
+    reconcile: impl Future<Output = Result<Action, WriteError>>,
+    context: Arc<Context>,
+) -> Result<Action, WriteError> {
+    let started = Instant::now();
+    let result = reconcile.await;
+    let outcome = match &result {
+        Ok(_) => Outcome::Success,
+        Err(WriteError::Conflict) => Outcome::Conflict,
+        Err(_) => Outcome::Error,
+    };
+    Span::current().record("result", outcome.as_str());
+    context.metrics.reconciled(name, outcome, started.elapsed());
+    result
+}
+
+/// When to look again.
+fn next<K: Lookup<DynamicType = ()>>(
+    object: &ObjectRef<K>,
+    result: Result<Action, WriteError>,
+    retries: &Retries<ObjectRef<K>>,
+    resync: Duration,
+) -> Duration {
+    let error = match result {
+        Ok(action) => {
+            retries.succeeded(object);
+            return action.again.unwrap_or_else(|| retries.spread(resync));
+        }
+        Err(error) => error,
+    };
+    let wait = retries.after_failure(object.clone());
+    if error == WriteError::Conflict {
+        debug!(%object, "changed in the meantime");
+    } else {
+        warn!(%object, %error, again_in = ?wait, "reconcile failed");
+    }
+    wait
+}
+
+/// What a task came to; nothing if the process ends. One that panics takes its controller along.
+fn result_of<T>(ended: Result<T, JoinError>) -> Option<T> {
+    match ended.map_err(JoinError::try_into_panic) {
+        Ok(result) => Some(result),
+        Err(Ok(panic)) => panic::resume_unwind(panic),
+        Err(Err(_)) => None,
+    }
 }

@@ -61,6 +61,17 @@ impl Kind {
         Self::Secret,
     ];
 
+    /// Whether an object of this kind looks at those of `other` that refer to it while it is not being deleted, when all do.
+    pub fn minds(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            // The namespaces that they use.
+            (Self::Environment, Self::Deployment)
+            // What is told of each.
+            | (Self::Deployment | Self::HostnameClaim, Self::Endpoint)
+        )
+    }
+
     /// How the API server knows the kind.
     pub fn resource(self) -> ApiResource {
         match self {
@@ -188,7 +199,7 @@ pub struct Facts {
     pub missing_labels: Vec<&'static str>,
     /// Changes when those who need the object are concerned.
     pub essence: u64,
-    /// Changes when those whom the object needs are concerned.
+    /// What those whom the object needs are concerned by. The same report of several objects is news once.
     pub report: u64,
 }
 

@@ -1,6 +1,11 @@
 //! A connected plane, as controllers get it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use http::{HeaderName, HeaderValue};
 use kube::{Client, api::ApiResource, client::Body};
@@ -47,6 +52,9 @@ pub(super) struct Session {
     changes: Subscribers<RemoteChange>,
     kinds: watch::Receiver<Arc<ServedKinds>>,
     slots: Arc<Semaphore>,
+    turns: Mutex<HashMap<&'static str, Arc<Semaphore>>>,
+    /// How many of a kind have a turn at a time.
+    at_once: usize,
     follows: Follows,
     metrics: Arc<PlaneMetrics>,
 }
@@ -69,6 +77,9 @@ impl Session {
             changes,
             kinds,
             slots: Arc::new(Semaphore::new(concurrency.max(1))),
+            turns: Mutex::default(),
+            // Some of their calls go to the control plane.
+            at_once: concurrency.div_ceil(2).max(1),
             follows: Follows::default(),
             metrics,
         })
@@ -121,6 +132,13 @@ impl Plane {
     /// others.
     pub fn slots(&self) -> Arc<Semaphore> {
         self.session.slots.clone()
+    }
+
+    /// Leave to work on it, for those of one kind. However many wait, few have their objects in memory; who waits
+    /// for one plane keeps nobody from another.
+    pub fn turns(&self, of: &'static str) -> Arc<Semaphore> {
+        let mut turns = self.session.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.entry(of).or_insert_with(|| Arc::new(Semaphore::new(self.session.at_once))).clone()
     }
 
     /// For lists and watches, which may be silent for as long as they like.

@@ -1,6 +1,7 @@
 //! Following the objects of a plane: one watch per kind and selector, shared by all controllers.
 
 mod follow;
+mod progress;
 mod store;
 
 use std::{
@@ -18,7 +19,7 @@ use kube::{
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::store::Store;
+use self::{progress::Progress, store::Store};
 use super::{PlaneKey, ServedKinds, subscribers::Subscribers};
 use crate::metrics::PlaneMetrics;
 
@@ -94,8 +95,7 @@ pub struct Followed {
     resource: ApiResource,
     store: Store,
     state: watch::Sender<FollowState>,
-    /// Newest version of an object that the watch has told of.
-    latest: watch::Sender<u64>,
+    progress: Progress,
     stop: CancellationToken,
 }
 
@@ -107,23 +107,21 @@ impl Followed {
 
     /// Waits until the watch has told of what was written with this version. False if it ended.
     pub async fn caught_up(&self, version: u64) -> bool {
-        let mut latest = self.latest.subscribe();
-        let reached = latest.wait_for(|latest| *latest >= version);
-        self.stop.run_until_cancelled(reached).await.is_some_and(|reached| reached.is_ok())
+        self.stop.run_until_cancelled(self.progress.reach(version)).await.is_some()
     }
 
     /// An object.
     pub fn get(&self, namespace: Option<&str>, name: &str) -> Option<Arc<DynamicObject>> {
-        self.store.get(namespace, name)
+        self.store.get(namespace, name).map(Arc::new)
     }
 
     /// All objects, in no order.
-    pub fn all(&self) -> Vec<Arc<DynamicObject>> {
+    pub fn all(&self) -> Vec<DynamicObject> {
         self.store.all()
     }
 
     /// The objects whose labels name this owner, in no order.
-    pub fn owned_by(&self, owner_uid: &str) -> Vec<Arc<DynamicObject>> {
+    pub fn owned_by(&self, owner_uid: &str) -> Vec<DynamicObject> {
         self.store.owned_by(owner_uid)
     }
 

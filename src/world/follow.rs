@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
-    core::{ApiResource, DeserializeGuard},
+    core::ApiResource,
     runtime::{
         reflector::{self, ObjectRef, Store, store::Writer},
         watcher::{self, Event, watcher},
@@ -22,7 +22,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use super::sync::{self, KindState, SyncBoard};
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, reading::Read};
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -39,7 +39,7 @@ impl<K> Followed for K where
 pub(super) struct Place<K: Followed> {
     /// Where they are; none: anywhere.
     pub(super) namespace: Option<String>,
-    pub(super) api: Api<DeserializeGuard<K>>,
+    pub(super) api: Api<Read<K>>,
 }
 
 /// Which objects are followed.
@@ -61,7 +61,7 @@ pub(super) fn start<K: Followed>(
     metrics: &Metrics,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-    changed: impl Fn(&ObjectRef<K>, Option<&K>) + Send + Sync + 'static,
+    changed: impl Fn(&ObjectRef<K>, Option<&Arc<K>>) + Send + Sync + 'static,
 ) -> Store<K> {
     let (store, mut writer) = reflector::store();
     // Filled place by place; who reads it waits for the board, not for the store.
@@ -84,8 +84,7 @@ pub(super) fn start<K: Followed>(
             sync: board.clone(),
             changed: changed.clone(),
         };
-        let config =
-            watcher::Config { label_selector: selection.labels.clone(), ..watcher::Config::default() };
+        let config = watcher::Config { label_selector: selection.labels.clone(), ..listing() };
         let stop = stop.clone();
         tasks.spawn(async move {
             let mut wait = FIRST_RETRY;
@@ -103,6 +102,11 @@ pub(super) fn start<K: Followed>(
         });
     }
     store
+}
+
+/// How objects are listed: page by page, of which each is in memory as a whole.
+fn listing() -> watcher::Config {
+    watcher::Config::default().page_size(100)
 }
 
 /// When to try again what failed; then later each time, until it works.
@@ -123,9 +127,9 @@ struct Follower<K: Followed, F> {
     changed: Arc<F>,
 }
 
-impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
+impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
     /// Takes events until one is a failure; tells whether there was a list before it.
-    async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>>) -> bool {
+    async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<Read<K>>>>) -> bool {
         pin_mut!(events);
         let mut synced = false;
         while let Some(event) = events.next().await {
@@ -143,7 +147,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
         synced
     }
 
-    fn take(&mut self, event: Event<DeserializeGuard<K>>) {
+    fn take(&mut self, event: Event<Read<K>>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
@@ -205,10 +209,9 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
     }
 
     /// The object without what nobody reads, or, if it is malformed, the last version that was not.
-    fn readable(&self, object: DeserializeGuard<K>) -> Option<K> {
+    fn readable(&self, object: Read<K>) -> Option<K> {
         match object.0 {
             Ok(mut object) => {
-                object.managed_fields_mut().clear();
                 // It repeats the whole object, the values of Secrets included.
                 object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
                 Some(object)
@@ -225,7 +228,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&K>)> Follower<K, F> {
     }
 
     fn tell(&self, key: &ObjectRef<K>) {
-        (self.changed)(key, self.known(key).as_deref());
+        (self.changed)(key, self.known(key).as_ref());
     }
 
     fn known(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {

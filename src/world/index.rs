@@ -2,39 +2,68 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    hash::Hash,
+    hash::{BuildHasher, Hash, RandomState},
+    sync::Arc,
 };
 
 use crate::core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need};
 
-/// The reverse index of all objects.
+/// The reverse index of all objects. There are several keys to each object: what is kept of each is little.
 #[derive(Default)]
 pub(super) struct Index {
-    objects: HashMap<Id, Facts>,
-    found: HashMap<Key, BTreeSet<Id>>,
-    referring: HashMap<Key, BTreeSet<Id>>,
-    owned: HashMap<String, BTreeSet<Id>>,
-    by_uid: HashMap<String, Id>,
+    objects: HashMap<Arc<Id>, Facts>,
+    found: HashMap<Mark, Ids>,
+    referring: HashMap<Mark, Ids>,
+    owned: HashMap<String, Ids>,
+    by_uid: HashMap<String, Arc<Id>>,
+    /// What is reported to those who mind, by the way in which they are referred to: each report with how many make it.
+    reports: HashMap<Mark, Vec<(u64, usize)>>,
+    marks: Marks,
+}
+
+/// Objects in their order. Most keys have one: a list takes less than a tree.
+type Ids = Vec<Arc<Id>>;
+
+/// What stands for a key: nothing else has the same. Names are chosen by tenants, who cannot know how they are mixed.
+type Mark = [u64; 2];
+
+#[derive(Clone, Default)]
+struct Marks([RandomState; 2]);
+
+impl Marks {
+    fn of(&self, value: &impl Hash) -> Mark {
+        self.0.each_ref().map(|mix| mix.hash_one(value))
+    }
+
+    /// What an object reports to the kinds that mind it, and how it refers to those. Who does it in the same way means the
+    /// same.
+    fn minded(&self, facts: &Facts) -> impl Iterator<Item = (u64, Kind, Mark)> {
+        let kinds: BTreeSet<Kind> = facts.needs.iter().map(|need| need.kind).collect();
+        kinds.into_iter().filter(|kind| kind.minds(facts.id.kind)).map(|kind| {
+            let needs = facts.needs.iter().filter(|need| need.kind == kind);
+            (facts.report, kind, self.of(&needs.flat_map(Need::keys).collect::<Vec<Key>>()))
+        })
+    }
 }
 
 impl Index {
     /// Takes in an object as it now is; tells who is to be woken.
     pub(super) fn put(&mut self, facts: Facts) -> BTreeSet<Id> {
-        let id = facts.id.clone();
+        let id = Arc::new(facts.id.clone());
         let before = self.take(&id);
         for key in facts.keys() {
-            self.found.entry(key).or_default().insert(id.clone());
+            note(self.found.entry(self.marks.of(&key)).or_default(), &id);
         }
         for key in facts.needs.iter().flat_map(Need::keys) {
-            self.referring.entry(key).or_default().insert(id.clone());
+            note(self.referring.entry(self.marks.of(&key)).or_default(), &id);
         }
         for owner in &facts.owners {
-            self.owned.entry(owner.clone()).or_default().insert(id.clone());
+            note(self.owned.entry(owner.clone()).or_default(), &id);
         }
         if let Some(uid) = &facts.uid {
             self.by_uid.insert(uid.clone(), id.clone());
         }
-        let mut woken = BTreeSet::from([id.clone()]);
+        let mut woken = BTreeSet::from([facts.id.clone()]);
         let found_anew = before.as_ref().is_none_or(|b| b.keys() != facts.keys() || b.scope != facts.scope);
         if found_anew || before.as_ref().is_some_and(|before| before.essence != facts.essence) {
             let keys: Vec<Key> = before.iter().flat_map(Facts::keys).chain(facts.keys()).collect();
@@ -45,7 +74,7 @@ impl Index {
         }
         if before.as_ref().is_none_or(|before| (before.report, &before.needs) != (facts.report, &facts.needs))
         {
-            self.wake_referred(before.iter().chain([&facts]), &mut woken);
+            woken.append(&mut self.tell(before.as_ref(), Some(&facts)));
         }
         self.objects.insert(id, facts);
         woken
@@ -57,7 +86,7 @@ impl Index {
         if let Some(before) = self.take(id) {
             self.wake_rivals(&before.keys(), &mut woken);
             self.wake_referring(before.keys(), &mut woken);
-            self.wake_referred([&before], &mut woken);
+            woken.append(&mut self.tell(Some(&before), None));
         }
         woken
     }
@@ -73,21 +102,21 @@ impl Index {
 
     /// The object with this UID.
     pub(super) fn with_uid(&self, uid: &str) -> Option<Id> {
-        self.by_uid.get(uid).cloned()
+        self.by_uid.get(uid).map(|id| Id::clone(id))
     }
 
     /// The objects that the object with this UID owns.
     pub(super) fn owned_by(&self, uid: &str) -> Vec<Id> {
-        self.owned.get(uid).into_iter().flatten().cloned().collect()
+        listed(self.owned.get(uid))
     }
 
     fn take(&mut self, id: &Id) -> Option<Facts> {
         let before = self.objects.remove(id)?;
         for key in before.keys() {
-            forget(&mut self.found, &key, id);
+            forget(&mut self.found, &self.marks.of(&key), id);
         }
         for key in before.needs.iter().flat_map(Need::keys) {
-            forget(&mut self.referring, &key, id);
+            forget(&mut self.referring, &self.marks.of(&key), id);
         }
         for owner in &before.owners {
             forget(&mut self.owned, owner, id);
@@ -103,9 +132,9 @@ impl Index {
         let mut next: Vec<(Key, Option<&'static [Kind]>)> = keys.into_iter().map(|key| (key, None)).collect();
         let mut seen: HashSet<_> = next.iter().cloned().collect();
         while let Some((key, only)) = next.pop() {
-            let referring = self.referring.get(&key).into_iter().flatten();
+            let referring = self.referring.get(&self.marks.of(&key)).into_iter().flatten();
             for id in referring.filter(|id| only.is_none_or(|kinds| kinds.contains(&id.kind))) {
-                woken.insert(id.clone());
+                woken.insert(Id::clone(id));
                 let Some(facts) = self.objects.get(id) else { continue };
                 let passing = |need: &&Need| !need.passes_on.is_empty() && need.keys().contains(&key);
                 for need in facts.needs.iter().filter(passing) {
@@ -119,41 +148,92 @@ impl Index {
     /// Wakes whom those who refer to `keys` may mean instead: they gain or lose children by what is found there.
     fn wake_rivals(&self, keys: &[Key], woken: &mut BTreeSet<Id>) {
         for key in keys {
-            let referring = self.referring.get(key).into_iter().flatten();
+            let referring = self.referring.get(&self.marks.of(key)).into_iter().flatten();
             for facts in referring.filter_map(|id| self.objects.get(id)) {
                 let meaning = facts.needs.iter().filter(|need| need.keys().contains(key));
                 let instead =
                     meaning.flat_map(|need| facts.needs.iter().filter(|other| need.is_alternative(other)));
                 let keys = instead.flat_map(Need::keys);
-                woken.extend(keys.filter_map(|key| self.found.get(&key)).flatten().cloned());
+                woken.extend(
+                    keys.filter_map(|key| self.found.get(&self.marks.of(&key)))
+                        .flatten()
+                        .map(|id| Id::clone(id)),
+                );
             }
         }
     }
 
-    /// Wakes whom an object refers to.
-    fn wake_referred<'a>(&self, facts: impl IntoIterator<Item = &'a Facts>, woken: &mut BTreeSet<Id>) {
-        for key in facts.into_iter().flat_map(|facts| &facts.needs).flat_map(Need::keys) {
-            woken.extend(self.found.get(&key).into_iter().flatten().cloned());
+    /// Tells those whom an object refers to what it now reports, instead of what it reported before: those who are being
+    /// deleted of each change, those who mind of what they have not heard from another one yet.
+    fn tell(&mut self, before: Option<&Facts>, after: Option<&Facts>) -> BTreeSet<Id> {
+        let (mut news, marks) = (HashSet::new(), self.marks.clone());
+        // What no longer counts comes last: what stays as it is, is no news.
+        for (report, _, way) in after.into_iter().flat_map(|facts| marks.minded(facts)) {
+            let reports = self.reports.entry(way).or_default();
+            if let Some((_, count)) = reports.iter_mut().find(|(made, _)| *made == report) {
+                *count += 1;
+            } else {
+                reports.push((report, 1));
+                news.insert(way);
+            }
         }
+        for (report, _, way) in before.into_iter().flat_map(|facts| marks.minded(facts)) {
+            let Some(reports) = self.reports.get_mut(&way) else { continue };
+            match reports.iter_mut().find(|(made, _)| *made == report) {
+                Some((_, count)) if *count > 1 => *count -= 1,
+                _ => {
+                    reports.retain(|(made, _)| *made != report);
+                    if reports.is_empty() {
+                        self.reports.remove(&way);
+                    }
+                    news.insert(way);
+                }
+            }
+        }
+        let mut woken = BTreeSet::new();
+        for facts in before.into_iter().chain(after) {
+            let minding: Vec<Kind> =
+                marks.minded(facts).filter(|(.., way)| news.contains(way)).map(|(_, kind, _)| kind).collect();
+            for need in &facts.needs {
+                let is_news = minding.contains(&need.kind);
+                let is_going = |id: &Id| self.objects.get(id).is_some_and(|facts| facts.deleting);
+                let found =
+                    need.keys().into_iter().filter_map(|key| self.found.get(&self.marks.of(&key))).flatten();
+                woken.extend(found.filter(|id| is_news || is_going(id)).map(|id| Id::clone(id)));
+            }
+        }
+        woken
     }
 }
 
-fn forget<K: Eq + Hash>(map: &mut HashMap<K, BTreeSet<Id>>, key: &K, id: &Id) {
+fn note(ids: &mut Ids, id: &Arc<Id>) {
+    if let Err(place) = ids.binary_search(id) {
+        ids.insert(place, id.clone());
+    }
+}
+
+fn forget<K: Eq + Hash>(map: &mut HashMap<K, Ids>, key: &K, id: &Id) {
     if let Some(ids) = map.get_mut(key) {
-        ids.remove(id);
+        if let Ok(place) = ids.binary_search_by(|other| Id::cmp(other, id)) {
+            ids.remove(place);
+        }
         if ids.is_empty() {
             map.remove(key);
         }
     }
 }
 
+fn listed(ids: Option<&Ids>) -> Vec<Id> {
+    ids.into_iter().flatten().map(|id| Id::clone(id)).collect()
+}
+
 impl Catalog for Index {
     fn found(&self, key: &Key) -> Vec<Id> {
-        self.found.get(key).into_iter().flatten().cloned().collect()
+        listed(self.found.get(&self.marks.of(key)))
     }
 
     fn referring(&self, key: &Key) -> Vec<Id> {
-        self.referring.get(key).into_iter().flatten().cloned().collect()
+        listed(self.referring.get(&self.marks.of(key)))
     }
 
     fn facts(&self, id: &Id) -> Option<&Facts> {

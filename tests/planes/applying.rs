@@ -95,8 +95,21 @@ async fn what_was_applied_is_covered_whatever_the_server_makes_of_it_and_then_co
     let going: Vec<Placed> =
         all.into_iter().filter(|(wanted, _)| wanted.item().kind != "Namespace").collect();
     wait::until("all have gone", PATIENCE, || async {
-        let left: Vec<_> = engine.remove(&site(&plane), &owner, &items(&going)).await;
-        let left: Vec<_> = left.into_iter().filter(|removed| removed.remains != Remains::Nothing).collect();
+        let removed = engine.remove(&site(&plane), &owner, &items(&going)).await;
+        let (gone, left): (Vec<_>, Vec<_>) =
+            removed.into_iter().partition(|removed| removed.remains == Remains::Nothing);
+        for (wanted, _) in &going {
+            if gone
+                .iter()
+                .any(|gone| (&gone.item.kind, &gone.item.name) == (&wanted.item().kind, &wanted.item().name))
+            {
+                assert!(
+                    api(&stage, wanted).get_opt(&wanted.object.name_any()).await?.is_none(),
+                    "{:?}",
+                    wanted.item()
+                );
+            }
+        }
         let claims = going.iter().filter(|(wanted, _)| wanted.item().kind == "PersistentVolumeClaim");
         for (claim, _) in claims {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -107,6 +120,31 @@ async fn what_was_applied_is_covered_whatever_the_server_makes_of_it_and_then_co
     .await
     .unwrap();
     for (wanted, _) in &going {
+        assert!(api(&stage, wanted).get_opt(&wanted.object.name_any()).await.unwrap().is_none());
+    }
+}
+
+/// Some kinds answer with a status, others with the object that was there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_at_once_is_not_looked_for_again() {
+    let (stage, plane) = stage("applying-going").await;
+    let (engine, owner) = (Engine::default(), owner("going"));
+    let kinds = ["ConfigMap", "Service", "ServiceAccount", "Deployment"];
+    let all: Vec<Placed> = manifests::all()
+        .into_iter()
+        .map(|object| wanted(&owner, &stage.namespace, object))
+        .filter(|(wanted, _)| kinds.contains(&wanted.item().kind.as_str()))
+        .collect();
+    soon(engine.sync(&site(&plane), &owner, &all)).await;
+    let mark = stage.proxy.mark();
+    for removed in soon(engine.remove(&site(&plane), &owner, &items(&all))).await {
+        assert_eq!(removed.remains, Remains::Nothing, "{:?}", removed.item);
+    }
+    let asked = stage.proxy.since(mark);
+    assert_eq!(asked.clone().verb(Verb::Delete).len(), all.len(), "{asked}");
+    let reads = asked.verb(Verb::Get).filter(|record| !crate::support::is_probe(record));
+    assert!(reads.is_empty(), "{reads}");
+    for (wanted, _) in &all {
         assert!(api(&stage, wanted).get_opt(&wanted.object.name_any()).await.unwrap().is_none());
     }
 }

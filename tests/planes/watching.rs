@@ -52,7 +52,7 @@ async fn a_followed_object_is_seen_from_its_making_to_its_end() {
     let object = followed.get(Some(&stage.namespace), "made").unwrap();
     assert_eq!(object.data["data"]["key"], "changed");
     assert!(object.managed_fields().is_empty());
-    let owned: Vec<_> = followed.owned_by("uid-1").iter().map(|object| object.name_any()).collect();
+    let owned: Vec<_> = followed.owned_by("uid-1").iter().map(ResourceExt::name_any).collect();
     assert_eq!((owned, followed.all().len()), (vec!["made".to_owned()], 2));
     assert!(followed.get(Some(&stage.namespace), "foreign").is_none());
     for object in followed.all() {
@@ -85,7 +85,7 @@ async fn metadata_is_followed_without_the_rest() {
     let followed = plane.follow(&kind, "stage=metadata", Follow::Metadata);
     assert!(soon(followed.synced()).await);
     let object = followed.get(Some(&stage.namespace), "meta").unwrap();
-    assert!(object.data.is_null() && object.managed_fields().is_empty());
+    assert!(object.data == json!({}) && object.managed_fields().is_empty());
     assert_eq!(object.labels()["stage"], "metadata");
     assert_eq!(object.types.as_ref().unwrap().kind, "ConfigMap");
 }

@@ -223,7 +223,7 @@ async fn establish(plane: &Writer, identity: &Identity) -> Result<(), WriteError
         plane.apply(binding).await?;
     }
     plane.apply(&identity.renewal.0).await?;
-    plane.apply(&identity.renewal.1).await
+    plane.apply(&identity.renewal.1).await.map(drop)
 }
 
 /// An object with its type, and without what only a server writes.

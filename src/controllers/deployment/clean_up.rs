@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use kantor_api::{Deployment, common::InventoryItem};
-use kube::{ResourceExt, runtime::controller::Action};
+use kube::ResourceExt;
 
 use super::{SHARED, owner_of, say, shared_owner, status_of};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         Context, member,
         owned::{self, OwnedKind, site},
         place::Place,
+        run::Action,
     },
     core::{
         deployment::{self, Rendered},

@@ -9,17 +9,13 @@ use kantor_api::{
     hostname_claim::Waiter,
     labels::INSTANCE_ID,
 };
-use kube::{
-    Api, Resource, ResourceExt,
-    api::ListParams,
-    runtime::{controller::Action, reflector::ObjectRef},
-};
+use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde_json::json;
 
 use super::{KINDS, owned};
 use crate::{
     apply::WriteError,
-    controllers::{Context, data_plane::key_of},
+    controllers::{Context, data_plane::key_of, parents::get, run::Action},
     core::{
         hierarchy::Kind,
         hostnames::{
@@ -150,11 +146,12 @@ fn waiters(key: &ClaimKey, context: &Context) -> Vec<(Time, Contender)> {
             && endpoint.status.as_ref().is_some_and(|status| status.withheld_hostnames.contains(&shown))
     };
     let created = |endpoint: &Endpoint| endpoint.metadata.creation_timestamp.clone();
-    let endpoints = context.world.stores.endpoints.state();
-    endpoints
+    let contenders = context.world.contenders(&key.name());
+    contenders
         .iter()
-        .filter(|endpoint| waits(endpoint))
-        .filter_map(|endpoint| Some((created(endpoint)?, contender(endpoint))))
+        .filter_map(|id| get(&context.world.stores.endpoints, id))
+        .filter(waits)
+        .filter_map(|endpoint| Some((created(&endpoint)?, contender(&endpoint))))
         .collect()
 }
 
@@ -173,13 +170,8 @@ pub(in crate::controllers) async fn reconcile_claim(
     }
     let named: BTreeSet<String> =
         also_served_by(&claim).map(ToOwned::to_owned).chain([claim.spec.holder.uid.clone()]).collect();
-    let endpoints = &context.world.stores.endpoints;
-    let is = |endpoint: &Endpoint, uid: &str| endpoint.metadata.uid.as_deref() == Some(uid);
     let holder = &claim.spec.holder;
-    let known = |uid: &str| {
-        let named = endpoints.get(&ObjectRef::new(&holder.name).within(&holder.namespace));
-        named.is_some_and(|named| is(&named, uid)) || endpoints.find(|other| is(other, uid)).is_some()
-    };
+    let known = |uid: &str| context.world.with_uid(uid).is_some_and(|id| id.kind == Kind::Endpoint);
     let missing: Vec<&String> = named.iter().filter(|uid| !known(uid)).collect();
     if missing.is_empty() {
         say(&claim, None, &context).await?;

@@ -8,10 +8,7 @@ use kantor_api::{
     conditions::{self, Statement, Status, reasons, types},
     release::{ReleaseStatus, RemovingObjects},
 };
-use kube::{
-    Resource, ResourceExt,
-    runtime::{controller::Action, events::EventType},
-};
+use kube::{Resource, ResourceExt, runtime::events::EventType};
 
 use super::{
     Context, WAITING, member, now, owner_of,
@@ -24,6 +21,7 @@ use crate::{
         environment::key_of,
         place::{Unreachable, data_plane_of, own_writer, reach_recorded},
         remote::follow_namespaces,
+        run::Action,
     },
     core::{
         changes::{object_key, shown},

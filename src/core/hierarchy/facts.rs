@@ -386,14 +386,16 @@ impl Described for Deployment {
             .refers(Kind::DeployableArtifact, TRACK, Some(self.spec.deployment_artifact_ref.clone()), "");
         let overrides = self.spec.configuration_overrides.as_ref().and_then(|o| o.application.as_ref());
         let status = self.status.as_ref();
-        let planes: BTreeSet<_> = status
+        let (planes, clusters): (BTreeSet<_>, Vec<_>) = status
             .into_iter()
             .flat_map(|status| status.data_plane.iter().chain(&status.cleaning))
-            .map(|plane| (plane.namespace.clone(), plane.name.clone()))
-            .collect();
+            .map(|plane| ((plane.namespace.clone(), plane.name.clone()), plane.cluster_uid.clone()))
+            .unzip();
         let place = status.and_then(|status| status.namespace.clone());
+        let project = describing.label(labels::PROJECT);
         let describing = describing.values_of(overrides).on_planes(planes.clone());
-        describing.facts((), (place, planes))
+        // Without its name: who is told of it tells namespaces apart.
+        describing.facts((), (place, planes, clusters, project))
     }
 }
 
@@ -415,12 +417,14 @@ impl Described for Endpoint {
             .parent(Kind::Environment, &[labels::ORGANIZATION, labels::ENVIRONMENT])
             .parent(Kind::Deployment, ENDPOINT);
         let namespace = describing.namespace();
+        let withheld = status.map(|status| status.withheld_hostnames.clone()).unwrap_or_default();
         secrets_used(self)
             .into_iter()
             .fold(describing, |describing, secret| describing.names(Kind::Secret, namespace.clone(), secret))
             .on_planes(planes.clone())
             .claims(status.into_iter().flat_map(|status| &status.claims))
-            .facts((), (status.and_then(|s| s.address.clone()), ready, planes))
+            // With its name: those who are told of it tell Endpoints apart.
+            .facts((), (self.name_any(), status.and_then(|s| s.address.clone()), ready, withheld))
     }
 }
 

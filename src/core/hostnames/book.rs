@@ -19,17 +19,21 @@ use super::{
 pub struct Book {
     claims: BTreeMap<String, Arc<HostnameClaim>>,
     /// Names of the claims of a host, by the host backwards: what is below a domain is next to it.
-    hosts: BTreeMap<String, BTreeSet<String>>,
+    hosts: BTreeMap<String, Paths>,
     /// Names of the claims that name an Endpoint, by its UID.
     endpoints: BTreeMap<String, BTreeSet<String>>,
 }
+
+/// Names of the claims of one host, by the part of it that they are about: what is below a path is next to it.
+type Paths = BTreeMap<String, BTreeSet<String>>;
 
 impl Book {
     /// Notes a claim as it is now.
     pub fn set(&mut self, claim: Arc<HostnameClaim>) {
         let name = claim.name_any();
         self.remove(&name);
-        self.hosts.entry(backwards(&claim.spec.hostname)).or_default().insert(name.clone());
+        let (host, path) = place(&claim);
+        self.hosts.entry(host).or_default().entry(path).or_default().insert(name.clone());
         for uid in named(&claim) {
             self.endpoints.entry(uid.to_owned()).or_default().insert(name.clone());
         }
@@ -39,7 +43,13 @@ impl Book {
     /// Forgets the claim of this name.
     pub fn remove(&mut self, name: &str) {
         let Some(claim) = self.claims.remove(name) else { return };
-        strike(&mut self.hosts, &backwards(&claim.spec.hostname), name);
+        let (host, path) = place(&claim);
+        if let Some(paths) = self.hosts.get_mut(&host) {
+            strike(paths, &path, name);
+            if paths.is_empty() {
+                self.hosts.remove(&host);
+            }
+        }
         for uid in named(&claim) {
             strike(&mut self.endpoints, uid, name);
         }
@@ -71,15 +81,32 @@ impl Book {
         let below = base.map(|base| format!("{}.", backwards(base)));
         let below = below.iter().flat_map(|prefix| {
             let from_there = self.hosts.range(prefix.clone()..);
-            from_there.take_while(move |(host, _)| host.starts_with(prefix)).map(|(_, names)| names)
+            from_there.take_while(move |(host, _)| host.starts_with(prefix)).map(|(_, paths)| paths)
         });
         // The wildcard itself is among those below its domain.
         let same = self.hosts.get(&backwards(&key.hostname)).filter(|_| base.is_none());
-        let near = same.into_iter().chain(above).chain(below).flatten();
+        let path = key.path_prefix.as_deref().unwrap_or_default();
+        let near = same.into_iter().chain(above).chain(below).flat_map(|paths| along(paths, path));
         near.filter_map(|name| self.claims.get(name))
             .filter(|claim| overlaps(key, &ClaimKey::of(claim)))
             .collect()
     }
+}
+
+/// Where a claim is found: by its host backwards and the path below it.
+fn place(claim: &HostnameClaim) -> (String, String) {
+    let key = ClaimKey::of(claim);
+    (backwards(&key.hostname), key.path_prefix.unwrap_or_default())
+}
+
+/// The claims of `path`, of what it is part of, and of its parts.
+fn along<'a>(paths: &'a Paths, path: &str) -> impl Iterator<Item = &'a String> + use<'a> {
+    let above = path.match_indices('/').filter_map(|(slash, _)| paths.get(&path[..slash]));
+    let below = format!("{path}/");
+    let same = paths.get(path);
+    let parts = paths.range(below.clone()..).take_while(move |(part, _)| part.starts_with(&below));
+    let found: Vec<&BTreeSet<String>> = above.chain(same).chain(parts.map(|(_, names)| names)).collect();
+    found.into_iter().flatten()
 }
 
 /// UIDs of the Endpoints that a claim names.

@@ -1,12 +1,16 @@
 //! One watch: it fills its store and tells what changed.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt, pin_mut};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, TypeMeta},
-    core::PartialObjectMeta,
+    core::{PartialObjectMeta, error_boundary::InvalidObject},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -16,9 +20,11 @@ use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
 use super::{
-    Follow, FollowState, Followed, RemoteChange, Surroundings, owner_uid,
-    store::{Name, Store, name_of},
+    Follow, FollowState, Followed, RemoteChange, Surroundings,
+    progress::Progress,
+    store::{Listed, Name, Packed, Store, name_of},
 };
+use crate::reading::Read;
 
 /// What the server refuses is asked for again at least this often.
 const LAST_RETRY: Duration = Duration::from_mins(1);
@@ -33,7 +39,7 @@ pub(super) fn start(
         resource: resource.clone(),
         store: Store::default(),
         state: watch::Sender::new(FollowState::Listing),
-        latest: watch::Sender::default(),
+        progress: Progress::default(),
         stop: surroundings.closed.clone(),
     });
     let (tasks, stop) = (surroundings.tasks.clone(), surroundings.closed.clone());
@@ -56,7 +62,7 @@ struct Follower {
     selector: String,
     what: Follow,
     /// What a list in progress has named so far.
-    listed: Vec<Arc<DynamicObject>>,
+    listed: Vec<(Listed, Packed)>,
 }
 
 impl Follower {
@@ -66,15 +72,16 @@ impl Follower {
         loop {
             self.surroundings.kinds.borrow_and_update();
             let (resource, client) = (self.followed.resource.clone(), self.surroundings.client.clone());
-            let config =
-                watcher::Config { label_selector: some(&self.selector), ..watcher::Config::default() };
+            // Page by page: each is in memory as a whole.
+            let config = watcher::Config::default().page_size(100);
+            let config = watcher::Config { label_selector: some(&self.selector), ..config };
             let refused = match self.what {
                 Follow::Whole => {
-                    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+                    let api: Api<Read<DynamicObject>> = Api::all_with(client, &resource);
                     self.take_all(watcher(api, config), |object| object).await
                 }
                 Follow::Metadata => {
-                    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
+                    let api: Api<Read<PartialObjectMeta<DynamicObject>>> = Api::all_with(client, &resource);
                     self.take_all(watcher(api, config), without_data).await
                 }
             };
@@ -99,7 +106,7 @@ impl Follower {
     /// and to the plane's probes, while after a refusal all begins with a new list, whose end is told.
     async fn take_all<K>(
         &mut self,
-        events: impl Stream<Item = watcher::Result<Event<K>>>,
+        events: impl Stream<Item = watcher::Result<Event<Read<K>>>>,
         whole: impl Fn(K) -> DynamicObject,
     ) -> FollowState {
         let events = events.default_backoff();
@@ -122,81 +129,81 @@ impl Follower {
         FollowState::Failing { error: "the watch ended".to_owned() }
     }
 
-    fn take<K>(&mut self, event: Event<K>, whole: impl Fn(K) -> DynamicObject) {
+    fn take<K>(&mut self, event: Event<Read<K>>, whole: impl Fn(K) -> DynamicObject) {
         let resource = &self.followed.resource;
         // Items of a list come without their kind, and metadata comes as a kind of its own.
         let kind = TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() };
-        let stored = |object| {
-            let mut object = whole(object);
-            object.managed_fields_mut().clear();
+        let stored = |object: Read<K>| {
+            // What has metadata fits: there is nothing else that is asked of it.
+            let nothing = |invalid: InvalidObject| DynamicObject {
+                types: None,
+                metadata: invalid.metadata,
+                data: serde_json::Value::Null,
+            };
+            let mut object = object.0.map_or_else(nothing, whole);
             object.types = Some(kind);
-            Arc::new(object)
+            object
         };
         match event {
             Event::Init => self.listed.clear(),
-            Event::InitApply(object) => self.listed.push(stored(object)),
+            Event::InitApply(object) => {
+                let object = stored(object);
+                let packed = Packed::of(&object);
+                self.listed.push((Listed::of(object), packed));
+            }
             Event::InitDone => self.finish_list(),
             Event::Apply(object) => {
                 let object = stored(object);
-                let before = self.followed.store.put(object.clone());
+                let of_another = self.followed.store.put(&object);
                 self.set(FollowState::Synced);
-                self.seen(&object);
+                self.seen(object.metadata.resource_version.as_deref());
                 // Whoever it belonged to has lost it.
-                let changed_hands =
-                    |before: &Arc<DynamicObject>| owner_uid(before.labels()) != owner_uid(object.labels());
-                if let Some(before) = before.filter(changed_hands) {
-                    self.tell(&before, false);
+                for object in of_another.into_iter().chain([object]) {
+                    self.tell(name_of(&object), object.metadata.labels.unwrap_or_default(), false);
                 }
-                self.tell(&object, false);
             }
             Event::Delete(object) => {
                 let object = stored(object);
-                self.followed.store.remove(&name_of(&object));
+                let name = name_of(&object);
+                self.followed.store.remove(&name);
                 self.set(FollowState::Synced);
-                self.seen(&object);
-                self.tell(&object, true);
+                self.seen(object.metadata.resource_version.as_deref());
+                self.tell(name, object.metadata.labels.unwrap_or_default(), true);
             }
         }
     }
 
     /// A list tells what is there, not what has gone since the last one: that is what it no longer names.
     fn finish_list(&mut self) {
-        let listed = std::mem::take(&mut self.listed);
-        let mut before: HashMap<Name, Arc<DynamicObject>> = self.followed.store.refill(listed.clone());
+        let (listed, packed): (Vec<Listed>, Vec<Packed>) =
+            std::mem::take(&mut self.listed).into_iter().unzip();
+        let mut before: HashMap<Name, DynamicObject> = self.followed.store.refill(listed.iter().zip(packed));
         self.set(FollowState::Synced);
-        for object in &listed {
-            self.seen(object);
-        }
-        for object in listed {
-            let known = before.remove(&name_of(&object));
-            if known.is_none_or(|known| known.resource_version() != object.resource_version()) {
-                self.tell(&object, false);
+        for Listed { name, labels, version } in listed {
+            self.seen(version.as_deref());
+            if before.remove(&name).is_none_or(|known| known.resource_version() != version) {
+                self.tell(name, labels, false);
             }
         }
-        for gone in before.values() {
-            self.tell(gone, true);
+        for (name, gone) in before {
+            self.tell(name, gone.metadata.labels.unwrap_or_default(), true);
         }
     }
 
-    fn seen(&self, object: &DynamicObject) {
-        let version = object.resource_version().and_then(|version| version.parse::<u64>().ok());
-        let version = version.unwrap_or_default();
-        self.followed.latest.send_if_modified(|latest| {
-            let newer = version > *latest;
-            *latest = version.max(*latest);
-            newer
-        });
+    fn seen(&self, version: Option<&str>) {
+        let version = version.and_then(|version| version.parse::<u64>().ok());
+        self.followed.progress.reached(version.unwrap_or_default());
     }
 
-    fn tell(&self, object: &DynamicObject, deleted: bool) {
+    fn tell(&self, (namespace, name): Name, labels: BTreeMap<String, String>, deleted: bool) {
         let resource = &self.followed.resource;
         self.surroundings.changes.tell(&RemoteChange {
             plane: self.surroundings.plane.clone(),
             group: resource.group.clone(),
             kind: resource.kind.clone(),
-            namespace: object.namespace(),
-            name: object.name_any(),
-            labels: object.labels().clone(),
+            namespace,
+            name,
+            labels,
             deleted,
         });
     }
@@ -223,7 +230,7 @@ impl Follower {
 
 /// Metadata in the form of whole objects, so that there is one kind of store.
 fn without_data(object: PartialObjectMeta<DynamicObject>) -> DynamicObject {
-    DynamicObject { types: object.types, metadata: object.metadata, data: serde_json::Value::Null }
+    DynamicObject { types: object.types, metadata: object.metadata, data: serde_json::json!({}) }
 }
 
 fn some(selector: &str) -> Option<String> {

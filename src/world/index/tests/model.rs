@@ -1,12 +1,16 @@
 //! The index beside a model that keeps nothing and looks at everything.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::Hash,
+    sync::Arc,
+};
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use crate::{
-    core::hierarchy::{Facts, Id, Kind, Need, children, resolve, sample::Shelf},
-    world::index::Index,
+    core::hierarchy::{Facts, Id, Key, Kind, Need, children, resolve, sample::Shelf},
+    world::index::{Ids, Index},
 };
 
 const KINDS: [Kind; 3] = [Kind::DataPlane, Kind::Environment, Kind::Deployment];
@@ -16,22 +20,41 @@ const NAMESPACES: [&str; 2] = ["acme", "default"];
 /// The index is what one made from `objects` alone would be, and keeps no empty sets.
 pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
     let (mut found, mut referring, mut owned) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut reports: HashMap<_, BTreeMap<u64, usize>> = HashMap::new();
     for facts in objects {
+        for way in KINDS.iter().filter(|kind| kind.minds(facts.id.kind)).filter_map(|kind| way(facts, *kind))
+        {
+            *reports.entry(index.marks.of(&way)).or_default().entry(facts.report).or_default() += 1;
+        }
         for owner in &facts.owners {
             owned.entry(owner.clone()).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
         for key in facts.keys() {
-            found.entry(key).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+            found.entry(index.marks.of(&key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
         for key in facts.needs.iter().flat_map(Need::keys) {
-            referring.entry(key).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+            referring.entry(index.marks.of(&key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
     }
-    assert_eq!(index.found, found);
-    assert_eq!(index.referring, referring);
-    assert_eq!(index.owned, owned);
-    assert_eq!(index.objects, objects.iter().map(|facts| (facts.id.clone(), facts.clone())).collect());
+    assert_eq!(plain(&index.found), plain(&listed(&found)));
+    assert_eq!(plain(&index.referring), plain(&listed(&referring)));
+    assert_eq!(plain(&index.owned), plain(&listed(&owned)));
+    let kept = index.reports.iter().map(|(way, reports)| (*way, reports.iter().copied().collect()));
+    assert_eq!(kept.collect::<HashMap<_, BTreeMap<u64, usize>>>(), reports);
+    let objects: HashMap<_, _> =
+        objects.iter().map(|facts| (Arc::new(facts.id.clone()), facts.clone())).collect();
+    assert_eq!(index.objects, objects);
     assert!(index.found.values().chain(index.referring.values()).all(|ids| !ids.is_empty()));
+    assert!(index.reports.values().all(|reports| !reports.is_empty()));
+}
+
+fn listed<K: Eq + Hash + Clone>(sets: &HashMap<K, BTreeSet<Id>>) -> HashMap<K, Ids> {
+    sets.iter().map(|(key, ids)| (key.clone(), ids.iter().cloned().map(Arc::new).collect())).collect()
+}
+
+/// In their order, each once.
+fn plain<K: Eq + Hash + Clone>(lists: &HashMap<K, Ids>) -> HashMap<K, Vec<Id>> {
+    lists.iter().map(|(key, ids)| (key.clone(), ids.iter().map(|id| Id::clone(id)).collect())).collect()
 }
 
 type Objects = BTreeMap<Id, Facts>;
@@ -39,6 +62,13 @@ type Objects = BTreeMap<Id, Facts>;
 /// Whether `need` may be about the object of `facts`.
 fn may_mean(need: &Need, facts: &Facts) -> bool {
     need.keys().iter().any(|key| facts.keys().contains(key))
+}
+
+/// How an object refers to those of a kind, if it does.
+fn way(facts: &Facts, kind: Kind) -> Option<Vec<Key>> {
+    let needs = facts.needs.iter().filter(|need| need.kind == kind);
+    let keys: Vec<Key> = needs.flat_map(Need::keys).collect();
+    (!keys.is_empty()).then_some(keys)
 }
 
 /// Whom a change of an object from `before` to `after` concerns. `objects` are all others.
@@ -76,7 +106,17 @@ fn woken(objects: &Objects, id: &Id, before: Option<&Facts>, after: Option<&Fact
     }
     if differs(|facts| facts.report) || before.map(|f| &f.needs) != after.map(|f| &f.needs) {
         for need in versions.iter().flat_map(|facts| &facts.needs) {
-            woken.extend(objects.values().filter(|o| may_mean(need, o)).map(|o| o.id.clone()));
+            let heard = |changed: Option<&Facts>| -> BTreeSet<(String, u64)> {
+                let all = objects.values().chain(changed).filter(|o| need.kind.minds(o.id.kind));
+                all.filter_map(|o| Some((format!("{:?}", way(o, need.kind)?), o.report))).collect()
+            };
+            let (heard_before, heard_now) = (heard(before), heard(after));
+            let of_this = |version: &&&Facts| version.needs.contains(need);
+            let is_news = heard_before.symmetric_difference(&heard_now).any(|(news, _)| {
+                versions.iter().filter(of_this).any(|v| *news == format!("{:?}", way(v, need.kind).unwrap()))
+            });
+            let concerned = objects.values().filter(|o| may_mean(need, o) && (o.deleting || is_news));
+            woken.extend(concerned.map(|o| o.id.clone()));
         }
     }
     woken
@@ -105,20 +145,20 @@ fn need() -> impl Strategy<Value = Need> {
 /// References go from kind to kind: nothing refers to its own.
 fn facts() -> impl Strategy<Value = Facts> {
     let owners = vec(select(&["u1", "u2"][..]).prop_map(str::to_owned), 0..3);
-    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), owners, 0..2_u64, 0..2_u64).prop_map(
-        |(id, scope, logical_name, needs, owners, essence, report)| Facts {
+    let digests = (0..2_u64, 0..2_u64);
+    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), owners, digests, any::<bool>())
+        .prop_map(|(id, scope, logical_name, needs, owners, (essence, report), deleting)| Facts {
             needs: needs.into_iter().filter(|need| need.kind != id.kind).collect(),
             id,
             uid: None,
             owners,
-            deleting: false,
+            deleting,
             scope: vec![scope],
             logical_name,
             missing_labels: vec![],
             essence,
             report,
-        },
-    )
+        })
 }
 
 #[derive(Clone, Debug)]
@@ -180,9 +220,9 @@ proptest! {
         }
     }
 
-    /// Whoever decides by its children or by what it refers to, decides anew when that changes.
+    /// Whoever decides by what refers to it or by what it refers to, decides anew when that changes.
     #[test]
-    fn who_finds_other_children_or_parents_after_a_change_is_woken_by_it(
+    fn who_sees_something_else_after_a_change_is_woken_by_it(
         steps in vec(step(), 1..30)
     ) {
         let mut index = Index::default();
@@ -201,11 +241,19 @@ proptest! {
     }
 }
 
-/// What each object sees of the others: what it refers to and who refers to it.
+/// What each object sees of the others: what it refers to, who refers to it if it is being deleted, and what those report
+/// whom it minds.
 fn views(index: &Index) -> HashMap<Id, Vec<String>> {
     let view = |facts: &Facts| {
-        let of = |kind| format!("{:?} {:?}", resolve(index, facts, kind), children(index, facts, kind));
+        let of = |kind| {
+            let children = children(index, facts, kind);
+            let report = |id: &Id| index.objects[id].report;
+            let reports: BTreeSet<u64> = children.iter().map(report).collect();
+            let reports = facts.id.kind.minds(kind).then_some(reports);
+            let children = facts.deleting.then_some(children);
+            format!("{:?} {children:?} {reports:?}", resolve(index, facts, kind))
+        };
         KINDS.map(of).to_vec()
     };
-    index.objects.iter().map(|(id, facts)| (id.clone(), view(facts))).collect()
+    index.objects.iter().map(|(id, facts)| (Id::clone(id), view(facts))).collect()
 }
