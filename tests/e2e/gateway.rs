@@ -50,7 +50,8 @@ impl StandIn {
             let (all, client) = (plane.api(kind, ""), plane.client.clone());
             let answer = Answer { client, undecided: undecided.clone(), refusing: refusing.clone() };
             watches.spawn(async move {
-                let mut seen = std::pin::pin!(watcher(all, watcher::Config::default()).applied_objects());
+                let events = watcher(all, watcher::Config::default()).default_backoff();
+                let mut seen = std::pin::pin!(events.applied_objects());
                 while let Some(object) = seen.next().await {
                     let Ok(object) = object else { continue };
                     answer.to(kind, &object).await;

@@ -261,6 +261,8 @@ struct Rules {
 #[derive(Default)]
 struct Free {
     landing: Option<(u64, Write)>,
+    /// Whether the operator is about to be killed, so that nothing may land any more: nobody would count it.
+    is_over: bool,
     passed: BTreeSet<(u64, &'static str)>,
 }
 
@@ -271,7 +273,7 @@ impl Rules {
             let (free, fate) = (free.clone(), fate.clone());
             let lands = move |record: &Record| {
                 let (mut free, write) = (free.lock().unwrap(), write_of(place, record));
-                if free.landing.is_some() {
+                if free.is_over || free.landing.is_some() {
                     return false;
                 }
                 match fate(&write) {
@@ -324,8 +326,12 @@ impl Rules {
 
     fn reached(&self, story: &impl Story) -> Option<At> {
         let hits = |handles: &[FaultHandle]| handles.iter().any(|handle| handle.hits() > 0);
-        let landing = self.free.lock().unwrap().landing.clone();
-        let Some((seq, write)) = landing else { return hits(&self.held).then_some(At::Write) };
+        let mut free = self.free.lock().unwrap();
+        let Some((seq, write)) = free.landing.clone() else {
+            free.is_over = hits(&self.held);
+            return free.is_over.then_some(At::Write);
+        };
+        drop(free);
         // Not before its server has answered, unless the operator no longer waits for it.
         let over =
             proxies(story).into_iter().zip(&self.marks).filter(|((place, _), _)| *place == write.0).any(

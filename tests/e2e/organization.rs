@@ -5,6 +5,7 @@ use kantor_api::{Organization, organization::OrganizationSpec};
 use kantor_testbed::{
     proxy::{Action, Fault, Match, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
+    wait::{Seen, until},
 };
 use kube::{
     Api, ResourceExt,
@@ -57,9 +58,16 @@ async fn an_organization_gets_a_namespace_keeps_it_and_takes_it_along() {
     assert_eq!(namespace.labels()["openchoreo.dev/organization"], "acme");
     assert_eq!(namespace.labels()["openchoreo.dev/name"], "acme");
     assert_eq!(namespace.owner_references()[0].uid, organization.uid().unwrap());
+    // It is told beside the work.
     let events: Api<Event> = Api::all(stage.client.clone());
-    let events = events.list(&ListParams::default().fields("reason=NamespaceCreated")).await.unwrap();
-    assert_eq!(events.items.len(), 1, "one Event, on the change");
+    let created = ListParams::default().fields("reason=NamespaceCreated");
+    let told = || events.list(&created);
+    until("the Event is there", PATIENCE, || async {
+        let told = told().await?.items.len();
+        Ok(if told > 0 { Seen::Done(()) } else { Seen::NotYet("there is none".to_owned()) })
+    })
+    .await
+    .unwrap();
 
     // Foreign labels are kept, ours are restored.
     label(&stage, "acme", "team", Some("blue")).await;
@@ -80,6 +88,7 @@ async fn an_organization_gets_a_namespace_keeps_it_and_takes_it_along() {
     stage.restart_operator().await;
     stage.until_quiet().await;
     stage.proxy.assert_no_writes_since(mark);
+    assert_eq!(told().await.unwrap().items.len(), 1, "one Event, on the change");
 
     // A namespace that somebody deletes comes back.
     let old = stage.until::<Namespace, _>("the namespace is there", "acme", |ns| ns?.uid()).await;

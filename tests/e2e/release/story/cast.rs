@@ -180,7 +180,8 @@ pub fn gateway(plane: &Plane) -> JoinSet<()> {
         let all = plane.api(&kind, "");
         let client = plane.client.clone();
         kinds.spawn(async move {
-            let mut seen = std::pin::pin!(watcher(all, watcher::Config::default()).applied_objects());
+            let events = watcher(all, watcher::Config::default()).default_backoff();
+            let mut seen = std::pin::pin!(events.applied_objects());
             while let Some(object) = futures::StreamExt::next(&mut seen).await {
                 let Ok(object) = object else { continue };
                 if let Some(status) = accepted(&object) {

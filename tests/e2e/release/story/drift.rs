@@ -251,6 +251,10 @@ pub async fn repaired(theatre: &Theatre) {
             .until(&what, (kind, &home, name), |found| (found?["metadata"]["uid"] != uid).then_some(()))
             .await;
     }
+    // It looks every 15 seconds, and the status of the Release says what it says.
+    let looked =
+        |found: Option<&Value>| (look(found?, "/status/currentReplicas") == Some(&json!(3))).then_some(());
+    plane.until("the autoscaler has seen the replicas", (AUTOSCALER, &home, "scaled"), looked).await;
     theatre.quiet().await;
     things_are_left(plane).await;
 }
