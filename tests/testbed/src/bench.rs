@@ -260,7 +260,7 @@ impl Place<'_> {
                 Scenario::Restart => Box::pin(noop::restart(stand, case, run)),
                 Scenario::Edit => Box::pin(edit::measure(stand, case, EDITS, run)),
                 Scenario::Drift => Box::pin(drift::measure(stand, case, EDITS / 2, run)),
-                Scenario::Isolation => Box::pin(isolation::measure(stand, case, 2 * EDITS, run)),
+                Scenario::Isolation => Box::pin(isolation::measure(stand, case, (3, 4 * EDITS), run)),
                 Scenario::Rotate => Box::pin(isolation::rotate(stand, case, 5, run)),
                 Scenario::Delete => Box::pin(delete::measure(stand, case, run)),
                 Scenario::Cold | Scenario::Planes | Scenario::Release => continue,

@@ -131,7 +131,7 @@ const KWOK_STAGES: Source = Source {
 const FLUX: Source = Source {
     module: "github.com/fluxcd/kustomize-controller",
     version: super::flux::VERSION,
-    sum: "h1:XB+G3A0mky0j5uVHZWv4oSlS2RvZBoNIUhstIvY0JKE=",
+    sum: "h1:/XY2zy3K7fntyppEXIHG7oRMzmfgIt50eJzUfaPX1Kc=",
     folders: &["config/crd/bases"],
     only: "",
     skip: "kustomization.yaml",

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// The version that `assets/flux/go.mod` pins.
-pub const VERSION: &str = "v1.9.6";
+pub const VERSION: &str = "v1.9.5";
 const PIN: Pin = Pin {
     go_mod: include_str!("../../assets/flux/go.mod"),
     go_sum: include_str!("../../assets/flux/go.sum"),

@@ -4,17 +4,23 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::{
+    api::rbac::v1::PolicyRule,
+    jiff::{Timestamp, Unit},
+};
 use kantor_testbed::{
     KubeconfigSpec, ServiceAccountAccess,
     kubeconfig::Auth,
-    proxy::{Action, Fault, Match, Verb},
+    proxy::{Action, Fault, FaultHandle, Match, Verb},
     wait::{Seen, until},
 };
+
+use kube::api::{DynamicObject, ListParams};
 
 use super::{
     edit::{Edits, PACE, report},
     result::{Case, Figure, Run},
+    sample::our_api,
     stand::{PATIENCE, Stand},
     statistics::{number, percentile},
 };
@@ -34,8 +40,58 @@ enum Trouble {
     Slow,
 }
 
-/// Edits on the healthy planes, without trouble and with each kind of it.
-pub(crate) async fn measure(stand: &Stand, case: &Case, count: usize, run: &mut Run) -> Result<()> {
+impl Trouble {
+    const ALL: [Self; 3] = [Self::Hangs, Self::Refuses, Self::Slow];
+
+    /// What planes in this trouble do.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hangs => "hang",
+            Self::Refuses => "refuse",
+            Self::Slow => "answer after 5 s",
+        }
+    }
+
+    /// Begins it on the first planes; what is returned is to be kept until its end.
+    fn begin(self, stand: &Stand, sick: usize) -> Result<Vec<FaultHandle>> {
+        let mut faults = Vec::new();
+        for (plane, proxy) in stand.ground.planes.iter().zip(&stand.proxies).take(sick) {
+            match self {
+                Self::Hangs => plane.cluster.pause()?,
+                Self::Refuses => proxy.refuse(true),
+                Self::Slow => faults.push(proxy.fault(Fault::when(Match::new()).then(Action::Delay(SLOW)))),
+            }
+        }
+        Ok(faults)
+    }
+
+    fn end(self, stand: &Stand, sick: usize, faults: Vec<FaultHandle>) -> Result<()> {
+        drop(faults);
+        for (plane, proxy) in stand.ground.planes.iter().zip(&stand.proxies).take(sick) {
+            match self {
+                Self::Hangs => plane.cluster.resume()?,
+                Self::Refuses => proxy.refuse(false),
+                Self::Slow => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What edits took: on healthy planes beside others in trouble, and with no trouble right before and after it.
+#[derive(Default)]
+struct Beside {
+    trouble: Vec<f64>,
+    around: Vec<f64>,
+}
+
+/// Edits on the healthy planes, without trouble and with each kind of it, in turns: the machine is not the same all the time.
+pub(crate) async fn measure(
+    stand: &Stand,
+    case: &Case,
+    (rounds, count): (usize, usize),
+    run: &mut Run,
+) -> Result<()> {
     let planes = stand.ground.planes.len();
     let sick = planes / 2;
     if sick == 0 {
@@ -48,51 +104,74 @@ pub(crate) async fn measure(stand: &Stand, case: &Case, count: usize, run: &mut 
     stand.ground.quiet().await?;
     let mut edits = Edits::open(stand).await?;
     let healthy = |plane: usize| plane >= sick;
+    let mut seen: [Beside; Trouble::ALL.len()] = Default::default();
     let mut base = edits.paced(stand, count, PACE, healthy).await?;
-    for trouble in [Trouble::Hangs, Trouble::Refuses, Trouble::Slow] {
-        let what = match trouble {
-            Trouble::Hangs => "hang",
-            Trouble::Refuses => "refuse",
-            Trouble::Slow => "answer after 5 s",
-        };
-        say(&format!("{sick} of {planes} planes {what}"));
-        let mut faults = Vec::new();
-        for plane in 0..sick {
-            match trouble {
-                Trouble::Hangs => stand.ground.planes[plane].cluster.pause()?,
-                Trouble::Refuses => stand.proxies[plane].refuse(true),
-                Trouble::Slow => {
-                    faults.push(
-                        stand.proxies[plane].fault(Fault::when(Match::new()).then(Action::Delay(SLOW))),
-                    );
-                }
+    for round in 1..=rounds {
+        for (trouble, beside) in Trouble::ALL.into_iter().zip(&mut seen) {
+            say(&format!("{sick} of {planes} planes {}, round {round} of {rounds}", trouble.name()));
+            let since = Timestamp::now();
+            let faults = trouble.begin(stand, sick)?;
+            let during = edits.paced(stand, count, PACE, healthy).await?;
+            if matches!(trouble, Trouble::Refuses) && round == 1 {
+                let took = until_all_say_so(stand, sick, since).await?;
+                let said = "time until all that is on planes that refuse says so, to the second";
+                run.figures.push(Figure::new("isolation", case, said, took, "s"));
             }
+            trouble.end(stand, sick, faults)?;
+            stand.ready("DataPlane", planes).await?;
+            stand.ground.quiet().await?;
+            let after = edits.paced(stand, count, PACE, healthy).await?;
+            say(&format!("p99: {}, then {}, then {}", shown(&base), shown(&during), shown(&after)));
+            beside.trouble.extend(during);
+            beside.around.extend(base.iter().chain(&after));
+            base = after;
         }
-        let samples = edits.paced(stand, count, PACE, healthy).await?;
-        drop(faults);
-        for plane in 0..sick {
-            match trouble {
-                Trouble::Hangs => stand.ground.planes[plane].cluster.resume()?,
-                Trouble::Refuses => stand.proxies[plane].refuse(false),
-                Trouble::Slow => {}
-            }
-        }
-        stand.ready("DataPlane", planes).await?;
-        stand.ground.quiet().await?;
-        report(run, "isolation", case, &format!("edit while others {what}"), &samples, None);
-        // Beside what was measured right before and right after: the machine is not the same all the time.
-        let after = edits.paced(stand, count, PACE, healthy).await?;
-        let around: Vec<f64> = base.iter().chain(&after).copied().collect();
-        report(run, "isolation", case, &format!("edit without trouble, around «{what}»"), &around, None);
+    }
+    for (trouble, Beside { trouble: during, around }) in Trouble::ALL.into_iter().zip(&seen) {
+        let what = trouble.name();
+        report(run, "isolation", case, &format!("edit while others {what}"), during, None);
+        report(run, "isolation", case, &format!("edit without trouble, around «{what}»"), around, None);
         for (percent, goal) in [(50, None), (99, Some(GOAL))] {
-            let ratio = percentile(&samples, percent).zip(percentile(&around, percent)).map(|(a, b)| a / b);
+            let ratio = percentile(during, percent).zip(percentile(around, percent)).map(|(a, b)| a / b);
             let what = format!("times an edit without trouble, p{percent}, others {what}");
             let figure = Figure::new("isolation", case, &what, ratio.unwrap_or(f64::NAN), "×");
             run.figures.push(Figure { goal, ..figure });
         }
-        base = after;
     }
     Ok(())
+}
+
+fn shown(samples: &[f64]) -> String {
+    percentile(samples, 99).map_or_else(|| "nothing".to_owned(), |p99| format!("{p99:.0} ms"))
+}
+
+/// Waits until all that is on the first planes says that nothing is known of it; tells how many seconds after `since` the
+/// last one did.
+async fn until_all_say_so(stand: &Stand, sick: usize, since: Timestamp) -> Result<f64> {
+    let planes = stand.ground.planes.len();
+    let expected = (0..stand.count).filter(|deployment| deployment % planes < sick).count();
+    let mut last = since;
+    for kind in ["Deployment", "Endpoint"] {
+        let api = our_api(&stand.ground.client, kind);
+        let said = until("all say that their plane does not answer", PATIENCE, || async {
+            let objects = api.list(&ListParams::default()).await?.items;
+            let said: Vec<Timestamp> = objects.iter().filter_map(unknown_since).collect();
+            if said.len() >= expected {
+                return Ok(Seen::Done(said));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            Ok(Seen::NotYet(format!("{} of {expected} of kind {kind}", said.len())))
+        });
+        last = said.await?.into_iter().fold(last, Timestamp::max);
+    }
+    Ok((last - since).total(Unit::Second)?.ceil())
+}
+
+/// Since when an object says that nothing is known of it, if it does.
+fn unknown_since(object: &DynamicObject) -> Option<Timestamp> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let ready = conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == "Unknown")?;
+    ready["lastTransitionTime"].as_str()?.parse().ok()
 }
 
 /// Lets Kantor reach a plane by way of its proxy, and waits until it does.

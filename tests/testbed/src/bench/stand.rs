@@ -31,6 +31,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 pub(crate) const AT_ONCE: usize = 32;
 /// As it is shipped, but for where the planes are.
 const FLAGS: [&str; 1] = ["--allow-loopback-planes"];
+/// Of an API server: with less, one that holds some thousand Deployments mostly collects garbage.
+const MEMORY_MIB: u32 = 4096;
 /// The Gateways that the routes name.
 const GATEWAYS: &str = include_str!("../gateways.yaml");
 
@@ -53,13 +55,14 @@ impl Ground {
         let started = Instant::now();
         let data_planes = (0..planes).map(|number| async move {
             let builder = Cluster::builder().name(sample::plane(number)).crds(&[CrdBundle::GatewayApi]);
+            let builder = builder.memory_mib(MEMORY_MIB);
             let cluster = builder.start().await?;
             cluster.apply_yaml(GATEWAYS).await?;
             let client = cluster.client();
             Ok::<_, anyhow::Error>(Plane { cluster, client })
         });
         let control_plane = async {
-            let cluster = Cluster::builder().name("control-plane").start().await?;
+            let cluster = Cluster::builder().name("control-plane").memory_mib(MEMORY_MIB).start().await?;
             cluster.apply_dir(project.join("crds")).await?;
             Ok(cluster)
         };

@@ -38,11 +38,19 @@ pub struct ClusterBuilder {
     scheduler: bool,
     nodes: usize,
     crds: Vec<CrdBundle>,
+    memory_mib: u32,
 }
 
 impl Default for ClusterBuilder {
     fn default() -> Self {
-        Self { name: "cluster".to_owned(), controllers: false, scheduler: false, nodes: 0, crds: Vec::new() }
+        Self {
+            name: "cluster".to_owned(),
+            controllers: false,
+            scheduler: false,
+            nodes: 0,
+            crds: Vec::new(),
+            memory_mib: 1024,
+        }
     }
 }
 
@@ -51,6 +59,14 @@ impl ClusterBuilder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// How much memory each program may take before it collects its garbage as often as it takes: one that is short of it
+    /// does little else.
+    #[must_use]
+    pub fn memory_mib(mut self, memory: u32) -> Self {
+        self.memory_mib = memory;
         self
     }
 
@@ -187,7 +203,8 @@ impl ClusterBuilder {
         };
         files.write(KUBECONFIG, &kubeconfig.to_yaml())?;
         let config = kubeconfig.to_config().await?;
-        let components = Components::new(Programs::new(&binaries, paths), port, self.controllers);
+        let components =
+            Components::new(Programs::new(&binaries, paths), port, self.controllers, self.memory_mib);
         let cluster = Cluster { components, files, kubeconfig, config, roles: Roles::default() };
         cluster.components.start(Binary::Etcd, &cluster.files)?;
         cluster.components.start(Binary::KubeApiserver, &cluster.files)?;

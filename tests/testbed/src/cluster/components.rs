@@ -39,19 +39,20 @@ pub(super) struct Components {
     programs: Programs,
     port: u16,
     controllers: bool,
+    memory_mib: u32,
     processes: Mutex<Vec<Process>>,
 }
 
 impl Components {
-    pub(super) fn new(programs: Programs, port: u16, controllers: bool) -> Self {
-        Self { programs, port, controllers, processes: Mutex::default() }
+    pub(super) fn new(programs: Programs, port: u16, controllers: bool, memory_mib: u32) -> Self {
+        Self { programs, port, controllers, memory_mib, processes: Mutex::default() }
     }
 
     pub(super) fn start(&self, binary: Binary, files: &Files) -> Result<()> {
         let mut command = self.programs.command(binary)?;
         command.args(self.arguments(binary, files)).current_dir(files.folder());
         // Collects garbage less often: many clusters live for a minute, and memory is cheaper than time.
-        command.env("GOGC", "400").env("GOMEMLIMIT", "1GiB");
+        command.env("GOGC", "400").env("GOMEMLIMIT", format!("{}MiB", self.memory_mib));
         let log = files.path(&format!("{}.log", binary.name()));
         let process = Process::spawn(binary.name(), &command, log)?;
         self.lock().push(process);
