@@ -21,6 +21,7 @@ mod retry;
 mod run;
 mod secrets;
 mod shared;
+mod turns;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -28,8 +29,8 @@ use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    book::PlaneBook, events::Events, place::StrandedTurns, release::Interest, remote::GatewayBook,
-    secrets::SecretBook, shared::SharedTurns,
+    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook,
+    shared::SharedTurns, turns::StrandedTurns,
 };
 use crate::{
     apply::{Engine, Writer},
@@ -63,6 +64,8 @@ pub struct Context {
     pub shared: SharedTurns,
     /// Turns for objects whose plane cannot be used.
     pub stranded: StrandedTurns,
+    /// Ends what waits, and then the process.
+    pub stop: CancellationToken,
     /// What was last seen of the planes' gateways.
     pub gateways: GatewayBook,
     /// What is looked after.

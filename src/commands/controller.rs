@@ -91,7 +91,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         let (world, wakes) = World::start(&client, &scope, sync, &metrics, &background, &served);
         let planes =
             Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
-        let context = context(&args, &client, world, planes, scope, metrics, &work)?;
+        let context = context(&args, &client, world, planes, scope, metrics, (&work, &stop))?;
         controllers::start(&context, wakes, &work, &stop);
         // The controllers have it; what it sends beside them ends with the last of them.
         drop(context);
@@ -124,7 +124,7 @@ fn context(
     planes: Planes,
     scope: Scope,
     metrics: Metrics,
-    work: &TaskTracker,
+    (work, stop): (&TaskTracker, &CancellationToken),
 ) -> anyhow::Result<Arc<Context>> {
     let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     Ok(Arc::new(Context {
@@ -138,6 +138,7 @@ fn context(
         secrets: SecretBook::default(),
         shared: SharedTurns::default(),
         stranded: StrandedTurns::default(),
+        stop: stop.clone(),
         gateways: GatewayBook::default(),
         scope,
         resync: args.control_plane.resync_interval,

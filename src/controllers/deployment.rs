@@ -28,6 +28,7 @@ use super::{
     owned::{self, FORMER_MANAGER, OWNED, site},
     place::{self, Located, Place},
     run::Action,
+    turns,
 };
 use crate::{
     apply::{Change, Placed, WriteError},
@@ -67,9 +68,11 @@ pub(super) async fn reconcile(
         Turn::Finalize => return Box::pin(clean_up::finalize(&deployment, &context)).await,
         Turn::Keep => {
             let stores = &context.world.stores;
-            if let Some(turn) = place::turn(&*deployment, &stores.deployments, &context).await {
+            if let Some((turn, deployment)) =
+                turns::take(&*deployment, &DEPLOYMENT, &stores.deployments, &context).await
+            {
                 let kept = Box::pin(keep(&deployment, &context)).await;
-                turn.end().await;
+                turn.end(&context).await;
                 return kept;
             }
         }
@@ -207,7 +210,7 @@ async fn conclude(
     let is_on_its_way = matches!(standing, Standing::Progressing { .. }) && done.is_in_place();
     if is_on_its_way && status.conditions.is_empty() && endpoints::are_new(&done.endpoints, context) {
         // They are about to tell how they are, which wakes us: one write then says it all.
-        return Ok(Action::requeue(GIVEN));
+        return Ok(Action::requeue(again.map_or(GIVEN, |again| again.min(GIVEN))));
     }
     say(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await?;
     Ok(match (settled, again) {

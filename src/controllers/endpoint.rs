@@ -25,6 +25,7 @@ use super::{
     owned::{self, OWNED, OwnedKind, site},
     place::{self, Located, Place},
     run::Action,
+    turns,
 };
 use crate::{
     apply::{Change, Placed, WriteError},
@@ -73,9 +74,11 @@ pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) ->
         Turn::Finalize => return Box::pin(finalize(&endpoint, &context)).await,
         Turn::Keep => {
             let stores = &context.world.stores;
-            if let Some(turn) = place::turn(&*endpoint, &stores.endpoints, &context).await {
+            if let Some((turn, endpoint)) =
+                turns::take(&*endpoint, &ENDPOINT, &stores.endpoints, &context).await
+            {
                 let kept = Box::pin(keep(&endpoint, &context)).await;
-                turn.end().await;
+                turn.end(&context).await;
                 return kept;
             }
         }

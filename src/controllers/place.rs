@@ -1,35 +1,20 @@
 //! Where an environment's objects are: its plane, if it can be used now.
 
-use std::{
-    any::type_name,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use kantor_api::{DataPlane, Environment, common::PlaneRecord, conditions::reasons};
-use kube::{
-    Resource,
-    runtime::reflector::{ObjectRef, Store},
-};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::sleep,
-};
+use kube::runtime::reflector::ObjectRef;
 
 use super::{
     Context,
     data_plane::{self, Reach},
     environment::record_of,
-    parents::find,
     remote::follow_namespaces,
 };
 use crate::{
     apply::Writer,
-    core::{
-        hierarchy::{Described, Kind},
-        lifecycle::Standing,
-    },
-    planes::{Followed, Plane, PlaneKey},
+    core::{hierarchy::Kind, lifecycle::Standing},
+    planes::{Followed, Plane},
 };
 
 /// The plane of an environment.
@@ -83,65 +68,6 @@ pub(super) fn locate(environment: &Environment, context: &Context) -> Located {
         }),
         Reach::NotYet => Located::NotYet(connecting(&key.name)),
     }
-}
-
-/// Turns of all objects whose plane cannot be used. When one fails, all that is on it has something to say; one says it at a
-/// time, and as long as that takes nobody does, so that those on other planes do not wait for them.
-pub struct StrandedTurns(Arc<Semaphore>);
-
-impl Default for StrandedTurns {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-}
-
-/// A turn on a plane, or among those whose plane cannot be used.
-pub(super) struct PlaneTurn {
-    _permit: OwnedSemaphorePermit,
-    stranded_since: Option<Instant>,
-}
-
-impl PlaneTurn {
-    /// Lets the next one have its turn.
-    pub(super) async fn end(self) {
-        // Most have nothing to say, and need not rest from it.
-        const LEAST: Duration = Duration::from_millis(1);
-        let worked = self.stranded_since.map(|since| since.elapsed());
-        if let Some(worked) = worked.filter(|worked| *worked >= LEAST) {
-            sleep(worked).await;
-        }
-    }
-}
-
-/// Waits for its turn on the plane of the environment that `object` is in: what it is rendered to is in memory from then
-/// on. Nothing if it has changed meanwhile; that has woken it.
-pub(super) async fn turn<K>(object: &K, store: &Store<K>, context: &Context) -> Option<PlaneTurn>
-where
-    K: Resource<DynamicType = ()> + Described + Clone + 'static,
-{
-    let (permit, is_stranded) = loop {
-        let plane = plane_of(object, context);
-        let is_stranded = plane.is_none();
-        let turns = plane.map_or_else(|| context.stranded.0.clone(), |plane| plane.turns(type_name::<K>()));
-        if let Ok(permit) = turns.clone().try_acquire_owned() {
-            break (permit, is_stranded);
-        }
-        // They are never closed.
-        let permit = turns.acquire_owned().await.ok()?;
-        // Whose plane has come back meanwhile need not stand in line with those whose has not.
-        if is_stranded == plane_of(object, context).is_none() {
-            break (permit, is_stranded);
-        }
-    };
-    let now = store.get(&ObjectRef::from_obj(object))?;
-    let is_same = now.meta().resource_version == object.meta().resource_version;
-    is_same.then(|| PlaneTurn { _permit: permit, stranded_since: is_stranded.then(Instant::now) })
-}
-
-fn plane_of(object: &impl Described, context: &Context) -> Option<Arc<Plane>> {
-    let environment = find(object, Kind::Environment, &context.world.stores.environments, context).ok()?;
-    let id = context.world.resolve(&*environment, Kind::DataPlane).ok()?;
-    context.planes.get(&PlaneKey { namespace: id.namespace, name: id.name }).ok()
 }
 
 fn connecting(plane: &str) -> Standing {

@@ -23,7 +23,7 @@ struct Entry {
     is_running: bool,
     /// Several wakes make one reconcile: the first of them counts.
     woken: Option<Waiting>,
-    later: Option<delay_queue::Key>,
+    later: Option<(delay_queue::Key, Instant)>,
 }
 
 impl<Key> Default for Queue<Key> {
@@ -56,7 +56,7 @@ impl<Key: Clone + Eq + Hash> Queue<Key> {
     pub(super) fn begin(&mut self, key: &Key) -> Option<Waiting> {
         let entry = self.objects.entry(key.clone()).or_default();
         entry.is_running = true;
-        if let Some(later) = entry.later.take() {
+        if let Some((later, _)) = entry.later.take() {
             self.later.remove(&later);
         }
         entry.woken.take()
@@ -74,17 +74,23 @@ impl<Key: Clone + Eq + Hash> Queue<Key> {
         true
     }
 
-    /// It is to be looked at again after a while, if nothing wakes it before.
+    /// It is to be looked at again after a while, or at the time that was asked for before if that is earlier.
     pub(super) fn put_off(&mut self, key: &Key, again: Duration) {
         let entry = self.objects.entry(key.clone()).or_default();
-        if entry.later.is_none() {
-            entry.later = Some(self.later.insert_at(key.clone(), Instant::now() + again));
+        let at = Instant::now() + again;
+        match &mut entry.later {
+            None => entry.later = Some((self.later.insert_at(key.clone(), at), at)),
+            Some((later, before)) if at < *before => {
+                self.later.reset_at(later, at);
+                *before = at;
+            }
+            Some(_) => {}
         }
     }
 
     /// It has gone before its turn came.
     pub(super) fn forget(&mut self, key: &Key) {
-        if let Some(later) = self.objects.remove(key).and_then(|entry| entry.later) {
+        if let Some((later, _)) = self.objects.remove(key).and_then(|entry| entry.later) {
             self.later.remove(&later);
         }
     }
@@ -145,13 +151,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_put_off_again_and_again_is_due_when_it_was_first() {
-        let mut queue = Queue::default();
-        queue.wake(&"shop", cause("first"));
-        queue.put_off(&"shop", Duration::ZERO);
-        queue.put_off(&"shop", LONG);
-        assert_eq!(queue.due().await, Some("shop"));
-        assert_eq!(queue.begin(&"shop").map(|(_, cause)| cause), Some("first".into()));
+    async fn one_that_is_put_off_more_than_once_is_due_at_the_earliest_time() {
+        for times in [[Duration::ZERO, LONG], [LONG, Duration::ZERO]] {
+            let mut queue = Queue::default();
+            queue.wake(&"shop", cause("first"));
+            for time in times {
+                queue.put_off(&"shop", time);
+            }
+            assert_eq!(queue.due().await, Some("shop"));
+            assert_eq!(queue.begin(&"shop").map(|(_, cause)| cause), Some("first".into()));
+            assert_eq!(queue.due().await, None);
+        }
     }
 
     #[tokio::test]

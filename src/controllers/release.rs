@@ -24,7 +24,7 @@ use serde_json::Value;
 
 pub use self::interest::Interest;
 use self::place::{Located, Place, followed};
-use super::{Context, member, place::own_writer, run::Action};
+use super::{Context, member, place::own_writer, run::Action, turns};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
@@ -55,7 +55,8 @@ pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> R
         }
         Turn::Keep => {}
     }
-    let Some(turn) = super::place::turn(&*release, &context.world.stores.releases, &context).await else {
+    let releases = &context.world.stores.releases;
+    let Some((turn, release)) = turns::take(&*release, &RELEASE, releases, &context).await else {
         return Ok(Action::await_change());
     };
     let done = match place::locate(&release, &context) {
@@ -69,7 +70,7 @@ pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> R
         }
         Located::NotYet => Ok(Action::await_change()),
     };
-    turn.end().await;
+    turn.end(&context).await;
     done
 }
 

@@ -80,6 +80,8 @@ pub(super) async fn run<K, Fut>(
         let Some(current) = store.get(&object) else {
             debug!(%object, "gone");
             queue.forget(&object);
+            // Another one of its name has failed at nothing yet.
+            retries.succeeded(&object);
             continue;
         };
         if context.writer.has_written_since(&*current) {

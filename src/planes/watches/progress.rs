@@ -43,7 +43,8 @@ impl Progress {
             return;
         }
         state.newest = version;
-        let later = state.waiting.split_off(&(version + 1));
+        // No server has as many as fit into the number, but some may say so.
+        let later = state.waiting.split_off(&version.saturating_add(1));
         for waiting in std::mem::replace(&mut state.waiting, later).into_values().flatten() {
             // Whoever does not wait any more need not be told.
             waiting.send(()).ok();

@@ -22,7 +22,7 @@ use super::{
 };
 
 /// From the moment the edit is sent, in milliseconds.
-const GOAL: f64 = 500.0;
+pub(crate) const GOAL: f64 = 500.0;
 /// Between edits at 20 per second.
 pub(crate) const PACE: Duration = Duration::from_millis(50);
 

@@ -18,7 +18,7 @@ use kantor_testbed::{
 use kube::api::{DynamicObject, ListParams};
 
 use super::{
-    edit::{Edits, PACE, report},
+    edit::{Edits, GOAL as EDIT_GOAL, PACE, report},
     result::{Case, Figure, Run},
     sample::our_api,
     stand::{PATIENCE, Stand},
@@ -82,6 +82,8 @@ impl Trouble {
 #[derive(Default)]
 struct Beside {
     trouble: Vec<f64>,
+    /// Right after it.
+    returning: Vec<f64>,
     around: Vec<f64>,
 }
 
@@ -118,18 +120,28 @@ pub(crate) async fn measure(
                 run.figures.push(Figure::new("isolation", case, said, took, "s"));
             }
             trouble.end(stand, sick, faults)?;
-            stand.ready("DataPlane", planes).await?;
+            // All that was on those planes speaks again.
+            let returning = edits.paced(stand, count / 2, PACE, healthy).await?;
+            for (kind, count) in
+                [("DataPlane", planes), ("Deployment", stand.count), ("Endpoint", stand.count)]
+            {
+                stand.ready(kind, count).await?;
+            }
             stand.ground.quiet().await?;
             let after = edits.paced(stand, count, PACE, healthy).await?;
-            say(&format!("p99: {}, then {}, then {}", shown(&base), shown(&during), shown(&after)));
+            let [before, meanwhile, back, later] = [&base, &during, &returning, &after].map(|s| shown(s));
+            say(&format!("p99: {before}; {meanwhile} in trouble, {back} while they come back; {later}"));
             beside.trouble.extend(during);
+            beside.returning.extend(returning);
             beside.around.extend(base.iter().chain(&after));
             base = after;
         }
     }
-    for (trouble, Beside { trouble: during, around }) in Trouble::ALL.into_iter().zip(&seen) {
+    for (trouble, Beside { trouble: during, returning, around }) in Trouble::ALL.into_iter().zip(&seen) {
         let what = trouble.name();
         report(run, "isolation", case, &format!("edit while others {what}"), during, None);
+        let back = format!("edit right after that, while all on «{what}» says that it is back");
+        report(run, "isolation", case, &back, returning, Some(EDIT_GOAL));
         report(run, "isolation", case, &format!("edit without trouble, around «{what}»"), around, None);
         for (percent, goal) in [(50, None), (99, Some(GOAL))] {
             let ratio = percentile(during, percent).zip(percentile(around, percent)).map(|(a, b)| a / b);

@@ -176,8 +176,13 @@ fn text(runs: &[Run], all: &Run, plots: &[&str], remarks: &str) -> String {
             let _ = writeln!(out, "![{plot}](performance/{plot}.svg)\n");
         }
         out.push_str("| case | figure | measured | goal | part of it used | |\n|---|---|---|---|---|---|\n");
-        for figure in figures {
+        for figure in &figures {
             let _ = writeln!(out, "{}", row(figure));
+        }
+        let mut first = "\n";
+        for figure in figures.iter().filter(|figure| is_long(&figure.note)) {
+            let _ = writeln!(out, "{first}- {}, {}: {}.", figure.case, figure.what, figure.note);
+            first = "";
         }
         request_tables(&mut out, all, scenario);
     }
@@ -199,6 +204,11 @@ fn request_tables(out: &mut String, all: &Run, scenario: &str) {
     }
 }
 
+/// Whether a note stands below its table instead of in it.
+fn is_long(note: &str) -> bool {
+    note.chars().count() > 80
+}
+
 fn row(figure: &Figure) -> String {
     let value = format!("{} {}", amount(figure.value), figure.unit);
     let goal = figure.goal.map(|goal| format!("≤ {} {}", amount(goal), figure.unit).trim_end().to_owned());
@@ -207,8 +217,11 @@ fn row(figure: &Figure) -> String {
         Verdict::Missed => "**missed**".to_owned(),
         verdict => verdict.to_string(),
     };
-    let note =
-        if figure.note.is_empty() { String::new() } else { format!(" ({})", figure.note.replace('|', "/")) };
+    let note = if figure.note.is_empty() || is_long(&figure.note) {
+        String::new()
+    } else {
+        format!(" ({})", figure.note.replace('|', "/"))
+    };
     let goal = goal.unwrap_or_default();
     format!(
         "| {} | {}{note} | {} | {goal} | {ratio} | {verdict} |",
@@ -373,6 +386,20 @@ mod tests {
             assert!(folder.path().join(format!("docs/performance/{plot}.svg")).is_file(), "{plot}");
         }
         assert!(!text.contains("## rotate"), "what was not measured is not shown");
+    }
+
+    #[test]
+    fn a_long_note_stands_below_its_table() {
+        let mut run = run();
+        let calls = ["1 × LIST services"; 9].join(", ");
+        run.figures.retain(|figure| figure.scenario == "noop");
+        run.figures[0].note = calls.clone();
+        let text = text(&[run.clone()], &merged(&[run]), &[], "");
+        assert!(
+            text.contains("| N=100 P=2 | requests to data planes | 3 | ≤ 0 |  | **missed** |\n"),
+            "{text}"
+        );
+        assert!(text.contains(&format!("\n\n- N=100 P=2, requests to data planes: {calls}.\n")), "{text}");
     }
 
     #[test]
