@@ -148,8 +148,7 @@ impl Follower {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
                 let object = stored(object);
-                let packed = Packed::of(&object);
-                self.listed.push((Listed::of(object), packed));
+                self.listed.push((Listed::of(&object), Packed::of(&object)));
             }
             Event::InitDone => self.finish_list(),
             Event::Apply(object) => {
@@ -179,10 +178,12 @@ impl Follower {
             std::mem::take(&mut self.listed).into_iter().unzip();
         let mut before: HashMap<Name, DynamicObject> = self.followed.store.refill(listed.iter().zip(packed));
         self.set(FollowState::Synced);
-        for Listed { name, labels, version } in listed {
+        for Listed { name, version, .. } in listed {
             self.seen(version.as_deref());
-            if before.remove(&name).is_none_or(|known| known.resource_version() != version) {
-                self.tell(name, labels, false);
+            if before.remove(&name).is_none_or(|known| known.resource_version() != version)
+                && let Some(object) = self.followed.store.get(name.0.as_deref(), &name.1)
+            {
+                self.tell(name, object.metadata.labels.unwrap_or_default(), false);
             }
         }
         for (name, gone) in before {

@@ -1,7 +1,7 @@
 //! The objects of one kind, found by name and by owner.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -35,14 +35,14 @@ impl Packed {
 /// What has to be known of an object of a list, so that it is not read off its text again.
 pub(super) struct Listed {
     pub(super) name: Name,
-    pub(super) labels: BTreeMap<String, String>,
     pub(super) version: Option<String>,
+    owner: Option<Arc<str>>,
 }
 
 impl Listed {
-    pub(super) fn of(object: DynamicObject) -> Self {
-        let (name, version) = (name_of(&object), object.resource_version());
-        Self { name, labels: object.metadata.labels.unwrap_or_default(), version }
+    pub(super) fn of(object: &DynamicObject) -> Self {
+        let owner = owner_uid(object.labels()).map(Into::into);
+        Self { name: name_of(object), version: object.resource_version(), owner }
     }
 }
 
@@ -98,7 +98,7 @@ impl Store {
     ) -> HashMap<Name, DynamicObject> {
         let mut new = Objects::default();
         for (listed, packed) in all {
-            new.put(listed.name.clone(), packed, owner_uid(&listed.labels).map(Into::into));
+            new.put(listed.name.clone(), packed, listed.owner.clone());
         }
         let before = self.write(|objects| std::mem::replace(objects, new));
         before.by_name.into_iter().map(|(name, kept)| (Name::clone(&name), kept.packed.object())).collect()
@@ -181,7 +181,7 @@ mod tests {
         store.remove(&(Some("ns".to_owned()), "b".to_owned()));
         assert!(owned(&store, "one").is_empty());
         let new = object("c", Some("two"));
-        let before = store.refill([(&Listed::of(new.clone()), Packed::of(&new))]);
+        let before = store.refill([(&Listed::of(&new), Packed::of(&new))]);
         assert_eq!((before.len(), owned(&store, "two")), (1, vec!["c".to_owned()]));
         store.remove(&(Some("ns".to_owned()), "c".to_owned()));
         assert!(
