@@ -49,20 +49,11 @@ impl Marks {
 impl Index {
     /// Takes in an object as it now is; tells who is to be woken.
     pub(super) fn put(&mut self, facts: Facts) -> BTreeSet<Id> {
-        let id = Arc::new(facts.id.clone());
-        let before = self.take(&id);
-        for key in facts.keys() {
-            note(self.found.entry(self.marks.of(&key)).or_default(), &id);
-        }
-        for key in facts.needs.iter().flat_map(Need::keys) {
-            note(self.referring.entry(self.marks.of(&key)).or_default(), &id);
-        }
-        for owner in &facts.owners {
-            note(self.owned.entry(owner.clone()).or_default(), &id);
-        }
-        if let Some(uid) = &facts.uid {
-            self.by_uid.insert(uid.clone(), id.clone());
-        }
+        let (id, before) = match self.objects.remove_entry(&facts.id) {
+            Some((id, before)) => (id, Some(before)),
+            None => (Arc::new(facts.id.clone()), None),
+        };
+        self.place(&id, before.as_ref(), Some(&facts));
         let mut woken = BTreeSet::from([facts.id.clone()]);
         let found_anew = before.as_ref().is_none_or(|b| b.keys() != facts.keys() || b.scope != facts.scope);
         if found_anew || before.as_ref().is_some_and(|before| before.essence != facts.essence) {
@@ -83,7 +74,8 @@ impl Index {
     /// Drops an object; tells who is to be woken.
     pub(super) fn remove(&mut self, id: &Id) -> BTreeSet<Id> {
         let mut woken = BTreeSet::from([id.clone()]);
-        if let Some(before) = self.take(id) {
+        if let Some((id, before)) = self.objects.remove_entry(id) {
+            self.place(&id, Some(&before), None);
             self.wake_rivals(&before.keys(), &mut woken);
             self.wake_referring(before.keys(), &mut woken);
             woken.append(&mut self.tell(Some(&before), None));
@@ -110,21 +102,21 @@ impl Index {
         listed(self.owned.get(uid))
     }
 
-    fn take(&mut self, id: &Id) -> Option<Facts> {
-        let before = self.objects.remove(id)?;
-        for key in before.keys() {
-            forget(&mut self.found, &self.marks.of(&key), id);
+    /// Takes an object from where it was found to where it is now. Some keys are those of thousands: what stays is left alone.
+    fn place(&mut self, id: &Arc<Id>, before: Option<&Facts>, after: Option<&Facts>) {
+        let marks = &self.marks;
+        let found = |facts: &Facts| facts.keys().iter().map(|key| marks.of(key)).collect();
+        moved(&mut self.found, id, [before, after].map(|facts| facts.map(found).unwrap_or_default()));
+        let referred =
+            |facts: &Facts| facts.needs.iter().flat_map(Need::keys).map(|key| marks.of(&key)).collect();
+        moved(&mut self.referring, id, [before, after].map(|facts| facts.map(referred).unwrap_or_default()));
+        let owners = |facts: &Facts| facts.owners.clone();
+        moved(&mut self.owned, id, [before, after].map(|facts| facts.map(owners).unwrap_or_default()));
+        let [old, new] = [before, after].map(|facts| facts.and_then(|facts| facts.uid.as_ref()));
+        if old != new {
+            old.map(|uid| self.by_uid.remove(uid));
+            new.map(|uid| self.by_uid.insert(uid.clone(), id.clone()));
         }
-        for key in before.needs.iter().flat_map(Need::keys) {
-            forget(&mut self.referring, &self.marks.of(&key), id);
-        }
-        for owner in &before.owners {
-            forget(&mut self.owned, owner, id);
-        }
-        if let Some(uid) = &before.uid {
-            self.by_uid.remove(uid);
-        }
-        Some(before)
     }
 
     /// Wakes who refers to `keys`, and, where a reference passes changes on, who refers to them in turn.
@@ -203,6 +195,15 @@ impl Index {
             }
         }
         woken
+    }
+}
+
+fn moved<K: Eq + Hash>(map: &mut HashMap<K, Ids>, id: &Arc<Id>, [before, after]: [Vec<K>; 2]) {
+    for key in before.iter().filter(|key| !after.contains(key)) {
+        forget(map, key, id);
+    }
+    for key in after.into_iter().filter(|key| !before.contains(key)) {
+        note(map.entry(key).or_default(), id);
     }
 }
 
