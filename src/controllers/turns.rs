@@ -150,7 +150,7 @@ fn plane_of(object: &impl Described, context: &Context) -> Result<Arc<Plane>, Op
 
 #[cfg(test)]
 mod tests {
-    use futures::poll;
+    use futures::{future::join_all, poll};
     use kantor_api::Deployment;
     use serde_json::json;
 
@@ -187,9 +187,8 @@ mod tests {
             assert!(poll!(other).is_pending());
         }
         drop(first);
-        for other in others {
-            assert!(other.await.is_some());
-        }
+        let had_turns = join_all(others.map(|other| async { other.await.is_some() })).await;
+        assert_eq!(had_turns, [true; 3]);
     }
 
     #[tokio::test]
