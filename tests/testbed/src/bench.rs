@@ -44,7 +44,7 @@ use k8s_openapi::jiff::Timestamp;
 use kantor_testbed::{assets, operator};
 
 use self::{
-    machine::{Machine, commit},
+    machine::{Machine, Ticks, commit},
     player::Players,
     result::{Case, Run},
     stand::Stand,
@@ -53,6 +53,8 @@ use crate::commands::{asked_to_end, say};
 
 /// A load with which nothing should be measured.
 const BUSY: f64 = 1.0;
+/// Percent of the processors that the host may take away without being mentioned.
+const STOLEN: f64 = 0.5;
 
 /// What the bench may be told.
 #[derive(Args)]
@@ -166,10 +168,16 @@ async fn measure(bench: &Bench) -> Result<()> {
         bench.only.iter().copied().collect()
     };
     let place = Place { program: &program, project: &bench.project, scenarios: &scenarios };
+    let ticks = Ticks::now();
     let measured = tokio::select! {
         measured = place.all(bench, &mut run) => measured,
         () = asked_to_end() => Err(anyhow!("asked to end; nothing is left running")),
     };
+    let stolen = Ticks::now().stolen_since(ticks) * 100.0;
+    if stolen >= STOLEN {
+        run.remarks
+            .push(format!("The machine's host took {stolen:.1} % of the processors away during the run."));
+    }
     // What was measured before something failed is not lost.
     writeln!(stdout(), "{}", run.table())?;
     let path = bench.out.clone().unwrap_or_else(|| {

@@ -23,8 +23,11 @@ pub async fn until<T, F>(what: &str, limit: Duration, mut look: impl FnMut() -> 
 where
     F: Future<Output = Result<Seen<T>>>,
 {
-    const PAUSE: Duration = Duration::from_millis(50);
+    // What takes long may be seen a moment later: looks take time from what is looked at.
+    const FIRST_PAUSE: Duration = Duration::from_millis(20);
+    const LAST_PAUSE: Duration = Duration::from_millis(250);
     let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
     let mut last = "nothing: the first look did not end".to_owned();
     while let Some(left) = limit.checked_sub(start.elapsed()) {
         match tokio::time::timeout(left, look()).await {
@@ -33,7 +36,8 @@ where
             Ok(Err(error)) => return Err(error.context(format!("while waiting until {what}"))),
             Err(_) => break,
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
+        pause = pause.mul_f64(1.2).min(LAST_PAUSE);
     }
     bail!("waited {} s until {what}; last seen: {last}", limit.as_secs())
 }

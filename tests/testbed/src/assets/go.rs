@@ -10,7 +10,7 @@ use crate::folder::Folder;
 
 /// The oldest Go release that builds the pinned modules.
 const NEEDED: (u32, u32) = (1, 26);
-const HOW_TO_GET_GO: &str = "install Go 1.26 or later (https://go.dev/dl, or your system's packages) and put `go` on \
+const HOW_TO_GET_GO: &str = "install Go 1.26.7 or later (https://go.dev/dl, or your system's packages) and put `go` on \
      the PATH, or set KUBEBUILDER_ASSETS to a folder that holds the binaries";
 
 /// A module as `go mod download -json` tells it.

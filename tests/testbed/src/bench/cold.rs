@@ -114,6 +114,12 @@ fn stands(object: &DynamicObject, is_deployment: bool) -> bool {
     seen && (!is_deployment || status["endpoints"][0]["ready"].is_string())
 }
 
+/// The most that the operator held. There is a goal for up to 1,000 Deployments.
+pub(crate) fn peak_memory(scenario: &str, case: &Case, usage: &Usage) -> Figure {
+    let figure = Figure::new(scenario, case, "peak memory of the operator", usage.peak_mb, "MB");
+    if case.deployments <= 1000 { figure.at_most(MEMORY_GOAL) } else { figure }
+}
+
 /// Adds the figures of a run of Kantor, and of the floor beside it.
 pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: &Floor) {
     let figure = |what: &str, value: f64, unit: &str| Figure::new("cold", case, what, value, unit);
@@ -130,11 +136,7 @@ pub(crate) fn report(run: &mut Run, case: &Case, cold: &Cold, floor: &Floor) {
         run.figures.push(figure("one Deployment, p99", p99, "s"));
     }
     run.figures.push(figure("until the last write", cold.settled.as_secs_f64(), "s"));
-    let mut memory = figure("peak memory of the operator", cold.usage.peak_mb, "MB");
-    if case.deployments <= 1000 {
-        memory = memory.at_most(MEMORY_GOAL);
-    }
-    run.figures.push(memory);
+    run.figures.push(peak_memory("cold", case, &cold.usage));
     run.figures.push(figure("processor time of the operator", cold.usage.cpu, "s"));
     run.figures.push(figure("processor time of the servers", cold.servers_cpu, "s"));
     run.figures.push(figure("processor time of the servers, floor", floor.servers_cpu, "s"));

@@ -1,6 +1,12 @@
 //! Where it is measured, and what processes use of it.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -31,6 +37,82 @@ impl Machine {
 /// How many processes wanted a processor during the last minute.
 pub(crate) fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// What became of the processors' time since the machine started, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Ticks {
+    all: f64,
+    idle: f64,
+    stolen: f64,
+}
+
+impl Ticks {
+    /// By now.
+    pub(crate) fn now() -> Self {
+        Self::read(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn read(stat: &str) -> Self {
+        // user, nice, system, idle, iowait, irq, softirq, steal; what guests took is in user already.
+        let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8);
+        let ticks: Vec<f64> = fields.filter_map(|field| field.parse().ok()).collect();
+        let [.., idle, waiting, _, _, stolen] = ticks[..] else { return Self::default() };
+        Self { all: ticks.iter().sum(), idle: idle + waiting, stolen }
+    }
+
+    /// Which part of the processors was busy since then, from 0 to 1.
+    pub(crate) fn busy_since(self, before: Self) -> f64 {
+        1.0 - (self.idle - before.idle) / (self.all - before.all).max(1.0)
+    }
+
+    /// Which part of the processors others on the same host took away since then, from 0 to 1.
+    pub(crate) fn stolen_since(self, before: Self) -> f64 {
+        (self.stolen - before.stolen) / (self.all - before.all).max(1.0)
+    }
+}
+
+/// Waits until the processors have had little to do for a second: servers go on for a while after the last request, with
+/// garbage mostly. False if they have not by then.
+pub(crate) async fn calm(patience: Duration) -> bool {
+    const LITTLE: f64 = 0.2;
+    let started = Instant::now();
+    while started.elapsed() < patience {
+        let before = Ticks::now();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if Ticks::now().busy_since(before) < LITTLE {
+            return true;
+        }
+    }
+    false
+}
+
+/// Notices when the machine stands still, or has too much to do: a thread that wakes up 20 times a second, and how late it was.
+pub(crate) struct Heartbeat(Arc<Mutex<Duration>>);
+
+impl Heartbeat {
+    /// Begins. The thread ends with what is returned.
+    pub(crate) fn begin() -> Self {
+        const PACE: Duration = Duration::from_millis(50);
+        let latest = Arc::new(Mutex::new(Duration::ZERO));
+        let told = Arc::downgrade(&latest);
+        thread::spawn(move || {
+            loop {
+                let started = Instant::now();
+                thread::sleep(PACE);
+                let late = started.elapsed().saturating_sub(PACE);
+                let Some(latest) = told.upgrade() else { return };
+                let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+                *latest = late.max(*latest);
+            }
+        });
+        Self(latest)
+    }
+
+    /// How late it was at the most since this was last asked.
+    pub(crate) fn latest(&self) -> Duration {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// What a process used up to now.
@@ -119,6 +201,15 @@ mod tests {
         let stat = "42 (a b) c) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0";
         assert_eq!(ticks(stat), Some(200));
         assert_eq!(ticks(""), None);
+    }
+
+    #[test]
+    fn time_of_processors_is_told_by_what_it_went_to() {
+        let read = |line: &str| Ticks::read(&format!("cpu  {line}\ncpu0 9 9 9 9 9 9 9 9 9 9\n"));
+        let (before, after) = (read("10 0 10 80 0 0 0 0 5 0"), read("30 5 20 120 20 0 5 10 9 0"));
+        assert!((after.busy_since(before) - 50.0 / 110.0).abs() < 1e-9, "{}", after.busy_since(before));
+        assert!((after.stolen_since(before) - 10.0 / 110.0).abs() < 1e-9);
+        assert!(Ticks::now().all > 0.0);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use kantor_testbed::wait::{Seen, until};
 use serde_json::json;
 
 use super::{
+    cold::peak_memory,
     edit::Edits,
+    machine::calm,
     requests::Requests,
     result::{Case, Figure, Run},
     sample,
@@ -69,8 +71,9 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
         Ok(if seen >= number(stand.count) { Seen::Done(()) } else { Seen::NotYet(format!("{seen} were")) })
     })
     .await?;
-    let looked = started.elapsed().as_secs_f64();
     stand.ground.quiet().await?;
+    // Those whose plane was not known yet are looked at once more, and nobody tells when that ends.
+    calm(PATIENCE).await;
     let [control, planes] = since(stand, &before).await?;
     let writes = number(control.writes() + planes.writes());
     let note =
@@ -80,9 +83,8 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
     let single = planes.total(|call| call.verb == "GET");
     run.figures.push(figure("single reads of data planes", number(single), "").note(planes.shown()));
     run.figures.push(figure("time to ready", ready, "s"));
-    run.figures.push(figure("time until all were looked at", looked, "s"));
     let usage = stand.usage()?;
-    run.figures.push(figure("peak memory of the operator", usage.peak_mb, "MB"));
+    run.figures.push(peak_memory("restart", case, &usage));
     run.figures.push(figure("processor time of the operator", usage.cpu, "s"));
 
     let mut edits = Edits::open(stand).await?;

@@ -29,7 +29,7 @@ const SCENARIOS: [(&str, &str); 10] = [
     ),
     (
         "isolation",
-        "Edits at 20 per second on all planes, half of which hang (the server is stopped), refuse connections, or answer after 5 seconds. What is measured is edits on the others, beside the same edits right before and after.",
+        "Edits at 20 per second on all planes, half of which hang (the server is stopped), refuse connections, or answer after 5 seconds. What is measured is edits on the others, beside the same edits right before and after, when nothing is left to do and the processors are calm. A round during which the host took more than 3 % of the processors away is made again; all are named below.",
     ),
     (
         "rotate",
@@ -96,7 +96,15 @@ fn merged(runs: &[Run]) -> Run {
         all.remarks.extend(run.remarks.iter().cloned());
     }
     all.figures.extend(growths(&all));
+    all.figures.sort_by_key(|figure| place(&figure.scenario, &figure.case));
+    all.requests.sort_by_key(|requests| place(&requests.scenario, &requests.case));
     all
+}
+
+/// Where a case stands in the report, in whatever order it was measured.
+fn place(scenario: &str, case: &Case) -> (Option<usize>, usize, usize) {
+    let scenario = SCENARIOS.iter().position(|(name, _)| *name == scenario);
+    (scenario, case.deployments, case.planes)
 }
 
 /// How time and memory of cold starts grow with the number of Deployments.
@@ -413,6 +421,17 @@ mod tests {
             merged.figures.iter().filter(|f| f.scenario == "noop").map(|f| f.value).collect();
         assert_eq!(noop, [0.0]);
         assert_eq!(merged.requests.len(), 1);
+    }
+
+    #[test]
+    fn scenarios_and_cases_stand_in_their_order_whatever_was_measured_first() {
+        let mut run = run();
+        run.figures.reverse();
+        let merged = merged(&[run]);
+        let order: Vec<(&str, usize)> =
+            merged.figures.iter().map(|figure| (&*figure.scenario, figure.case.deployments)).collect();
+        let cold = [("cold", 100), ("cold", 100), ("cold", 1000), ("cold", 1000), ("cold", 1000)];
+        assert_eq!(order, [&cold[..], &[("noop", 100), ("edit", 100)]].concat());
     }
 
     #[test]

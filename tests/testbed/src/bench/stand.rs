@@ -11,18 +11,14 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
-use kantor_testbed::{
-    Cluster, CrdBundle, Operator,
-    proxy::Proxy,
-    wait::{Seen, until},
-};
+use kantor_testbed::{Cluster, CrdBundle, Operator, proxy::Proxy};
 use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use super::{machine::Usage, requests::Requests, sample};
+use super::{machine::Usage, requests::Requests, sample, watching::until_all};
 use crate::commands::say;
 
 /// How long anything may take.
@@ -240,19 +236,7 @@ impl Stand {
 }
 
 async fn all_ready(api: &Api<DynamicObject>, count: usize) -> Result<()> {
-    until("all objects are ready", PATIENCE, || async {
-        let objects = api.list(&ListParams::default()).await?.items;
-        let ready = objects.iter().filter(|object| is_ready(object)).count();
-        Ok(if ready >= count {
-            Seen::Done(())
-        } else {
-            let first = objects.iter().find(|object| !is_ready(object));
-            let state = first.map(|object| object.data["status"].to_string()).unwrap_or_default();
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            Seen::NotYet(format!("{ready} of {count}; {state}"))
-        })
-    })
-    .await
+    until_all(api, count, "are ready", |object| is_ready(object).then_some(())).await.map(drop)
 }
 
 fn is_ready(object: &DynamicObject) -> bool {

@@ -1,15 +1,20 @@
 //! What happens on a cluster, with the time at which this process hears of it.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::DynamicObject,
     runtime::{WatchStreamExt, watcher},
 };
 use tokio::{sync::mpsc, task::JoinSet};
+
+use super::stand::PATIENCE;
 
 /// Something that happened to an object.
 pub(crate) struct Sight {
@@ -100,4 +105,33 @@ impl Watches {
         }
         last
     }
+}
+
+/// Waits until `look` finds something in `count` objects; returns that. Lists of thousands, again and again, would keep the
+/// server busy with them while the next thing is measured.
+pub(crate) async fn until_all<T>(
+    api: &Api<DynamicObject>,
+    count: usize,
+    what: &str,
+    look: impl Fn(&DynamicObject) -> Option<T>,
+) -> Result<Vec<T>> {
+    let mut watches = Watches::open(vec![(api.clone(), "")]).await?;
+    let (mut found, mut others) = (HashMap::new(), HashMap::new());
+    let waited = watches.until(what, PATIENCE, |sight| {
+        let name = sight.object.name_any();
+        found.remove(&name);
+        others.remove(&name);
+        if !sight.gone {
+            match look(&sight.object) {
+                Some(it) => drop(found.insert(name, it)),
+                None => drop(others.insert(name, sight.object.data["status"].to_string())),
+            }
+        }
+        found.len() >= count
+    });
+    waited.await.with_context(|| {
+        let first = others.into_values().next().unwrap_or_default();
+        format!("{} of {count} objects {what}; one of the others: {first}", found.len())
+    })?;
+    Ok(found.into_values().collect())
 }
