@@ -52,8 +52,21 @@ impl Site {
 
     /// Asks until the answer has this status: what was applied takes a moment to reach Envoy.
     pub async fn until(&self, status: u16, host: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
-        wait::until(&format!("{host}{target} answers {status}"), PATIENCE, || async {
-            let answer = self.get(host, target, headers).await;
+        self.until_asked(status, "GET", host, target, headers).await
+    }
+
+    /// As [`Site::until`], by another method. What one request shows of a policy need not hold for the next: its parts reach
+    /// Envoy one after the other.
+    pub async fn until_asked(
+        &self,
+        status: u16,
+        method: &str,
+        host: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        wait::until(&format!("{method} {host}{target} answers {status}"), PATIENCE, || async {
+            let answer = self.ask(method, host, target, headers).await;
             Ok(if answer.status == status { Seen::Done(answer) } else { Seen::NotYet(format!("{answer:?}")) })
         })
         .await
