@@ -8,6 +8,7 @@ mod endpoint;
 mod environment;
 mod events;
 mod hierarchy;
+mod lines;
 mod member;
 mod organization;
 mod owned;
@@ -20,23 +21,24 @@ mod renewal;
 mod retry;
 mod run;
 mod secrets;
-mod shared;
 mod turns;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::error;
 
 pub use self::{
-    book::PlaneBook, events::Events, release::Interest, remote::GatewayBook, secrets::SecretBook,
-    shared::SharedTurns, turns::StrandedTurns,
+    book::PlaneBook, events::Events, lines::Lines, release::Interest, remote::GatewayBook,
+    secrets::SecretBook, turns::StrandedTurns,
 };
 use crate::{
     apply::{Engine, Writer},
     core::{hierarchy::Kind, scope::Scope, settings::Settings},
     metrics::Metrics,
-    planes::{AddressPolicy, Planes},
+    planes::{AddressPolicy, PlaneKey, Planes},
     world::{Wakes, World},
 };
 
@@ -60,8 +62,9 @@ pub struct Context {
     pub releases: Interest,
     /// Values of Secrets that Deployments and Endpoints copy.
     pub secrets: SecretBook,
-    /// Turns for what Deployments share.
-    pub shared: SharedTurns,
+    /// For what Deployments share in a namespace of a plane: without turns, the first ones of an environment would all make it
+    /// at once, and all but one would be refused.
+    pub shared: Lines<(PlaneKey, String)>,
     /// Turns for objects whose plane cannot be used.
     pub stranded: StrandedTurns,
     /// Ends what waits, and then the process.
@@ -91,28 +94,29 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     macro_rules! start {
         ($kind:ident, $kinds:ident, $reconcile:path) => {
             if let Some(controller) = context.scope.controller(Kind::$kind) {
-                start!(@ controller.name(), $kinds, $reconcile);
+                start!(@ controller.name(), $kinds, $reconcile, |_, _| ());
             }
         };
-        (@ $name:expr, $kinds:ident, $reconcile:path) => {
-            tasks.spawn(run::run(
+        (@ $name:expr, $kinds:ident, $reconcile:path, $gone:expr) => {
+            tasks.spawn(vital(run::run(
                 $name,
                 context.world.stores.$kinds.clone(),
                 wakes.$kinds,
                 context.clone(),
                 stop.clone(),
                 $reconcile,
-            ))
+                $gone,
+            )))
         };
     }
-    tasks.spawn(remote::run(context.clone(), stop.clone()));
-    tasks.spawn(renewal::run(context.clone(), stop.clone()));
+    tasks.spawn(vital(remote::run(context.clone(), stop.clone())));
+    tasks.spawn(vital(renewal::run(context.clone(), stop.clone())));
     start!(Organization, organizations, organization::reconcile);
-    if context.scope.controller(Kind::DataPlane).is_some() {
-        start!(DataPlane, data_planes, data_plane::reconcile);
+    if let Some(controller) = context.scope.controller(Kind::DataPlane) {
+        start!(@ controller.name(), data_planes, data_plane::reconcile, data_plane::gone);
     } else {
         // Others need the connections all the same.
-        start!(@ "data-plane", data_planes, data_plane::connect);
+        start!(@ "data-plane", data_planes, data_plane::connect, data_plane::gone);
     }
     start!(Environment, environments, environment::reconcile);
     start!(Project, projects, member::reconcile);
@@ -124,4 +128,12 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     start!(Endpoint, endpoints, endpoint::reconcile);
     start!(HostnameClaim, hostname_claims, endpoint::reconcile_claim);
     start!(Release, releases, release::reconcile);
+}
+
+/// Runs a part without which the operator would look well and do nothing: if it panics, the process ends, to be started anew.
+async fn vital(part: impl Future<Output = ()>) {
+    if AssertUnwindSafe(part).catch_unwind().await.is_err() {
+        error!("a part of the operator has panicked: please report it; ending");
+        std::process::exit(1);
+    }
 }

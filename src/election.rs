@@ -53,7 +53,7 @@ impl Election {
         let mut told = false;
         while !self.try_once().await {
             if !told {
-                info!(lease = %format!("{}/{}", self.namespace, self.name), "standing by: another operator leads");
+                info!(lease = %format!("{}/{}", self.namespace, self.name), "standing by until the lease is free");
                 told = true;
             }
             sleep(self.terms.retry).await;

@@ -15,6 +15,7 @@ mod kubeconfig;
 mod plane;
 mod registry;
 mod subscribers;
+mod turns;
 mod watches;
 
 pub use access::{Access, Auth, PlaneKey, RemoteAccess};

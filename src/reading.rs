@@ -21,6 +21,9 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+/// How many objects of a list are read at a time: each page is in memory as a whole.
+pub const PAGE: u32 = 100;
+
 /// An object off the wire. Of one that does not fit its kind, its metadata and what is wrong.
 #[derive(Clone, Debug)]
 pub struct Read<K>(pub Result<K, InvalidObject>);

@@ -296,13 +296,14 @@ impl Start<'_> {
                     None => index.remove(&id),
                 }
             };
-            wakers.wake(&woken, &caused_by(&id));
+            (woken, caused_by(&id))
         };
+        let wake = move |(woken, cause): (BTreeSet<Id>, Arc<str>)| wakers.wake(&woken, &cause);
         if !self.scope.follows(kind) {
             places.clear();
         }
         let selection = Selection { labels: self.scope.selector(kind), names };
-        follow::start(places, &selection, &self.sync, self.metrics, self.tasks, self.stop, changed)
+        follow::start(places, &selection, &self.sync, self.metrics, self.tasks, self.stop, changed, wake)
     }
 }
 

@@ -17,7 +17,7 @@ vocabulary! {
     /// `Orphan` lets the object be deleted without cleaning up its data plane; an Event lists what stays behind.
     DELETION_POLICY = "openchoreo.dev/deletion-policy";
     /// `"true"` allows the object to take over objects on the data plane that exist already and belong to nobody, or to
-    /// another object of Kantor.
+    /// another object of Kantor. On a Deployment it counts for the Endpoints that it makes, too.
     ADOPT = "openchoreo.dev/adopt";
     /// `"true"` allows objects whose immutable fields changed to be deleted and made anew.
     REPLACE = "openchoreo.dev/replace";

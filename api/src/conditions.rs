@@ -210,11 +210,14 @@ pub mod reasons {
         /// Release: the data plane's `releasePolicy` does not allow an object; the message names object and rule. Nothing
         /// of the Release is changed until it is.
         POLICY_VIOLATION = "PolicyViolation";
-        /// Release: the data plane refused an object, or it belongs to somebody else; `status.resources` says why.
+        /// Release, Deployment, Endpoint: the data plane refused an object, or it belongs to somebody else; the message, and
+        /// `status.resources` of a Release, say why.
         APPLY_REFUSED = "ApplyRefused";
-        /// Release: an object could not be applied this time; it is tried again.
+        /// Release, Deployment, Endpoint: an object could not be applied this time, or a kind could not be listed; it is
+        /// tried again.
         APPLY_FAILED = "ApplyFailed";
-        /// Release: an object waits for something, such as its kind being installed; it goes on by itself.
+        /// Release, Endpoint: something is waited for, such as a kind being installed or the data plane's lists being read;
+        /// it goes on by itself.
         APPLY_WAITING = "ApplyWaiting";
         /// Release: objects that are no longer part of it are being removed.
         REMOVING_RESOURCES = "RemovingResources";

@@ -39,7 +39,7 @@ pub struct ReleaseSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub resources: Vec<ReleaseResource>,
-    /// How often a healthy Release is looked at again; `5m` if not set, `0s` for never.
+    /// How often a healthy Release is looked at again; `5m` if not set, `0s` for never, at the latest after a year.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[x_kube(validation = rules::duration())]

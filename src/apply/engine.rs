@@ -13,7 +13,7 @@ mod removal;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -23,6 +23,7 @@ use kube::{
     ResourceExt,
     api::{ApiResource, DynamicObject},
 };
+use moka::sync::Cache;
 use serde_json::Value;
 
 pub use self::removal::{Found, Remains, Removed, Whose};
@@ -84,11 +85,20 @@ impl Change {
 
 /// The engine. It remembers what failed and what servers keep otherwise than asked; everything else is read off the
 /// objects.
-#[derive(Default)]
 pub struct Engine {
     patience: Patience,
     /// By UID of the object: what was asked for, and what the server made of it. Only where the two differ.
-    settled: Mutex<HashMap<String, (String, u64)>>,
+    settled: Cache<String, (String, u64)>,
+}
+
+/// How long it is remembered what the server made of an object that nobody looks at any more: far longer than until all are
+/// looked at again.
+const UNUSED: Duration = Duration::from_hours(24);
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self { patience: Patience::default(), settled: Cache::builder().time_to_idle(UNUSED).build() }
+    }
 }
 
 /// A kind on a plane, as far as it can be worked on.
@@ -206,10 +216,9 @@ impl Engine {
         recorded: Option<&str>,
     ) -> Step {
         changes::step(owner, wanted, live, recorded, |live| {
-            let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = live.metadata.uid.as_ref().and_then(|uid| settled.get(uid));
+            let found = live.metadata.uid.as_ref().and_then(|uid| self.settled.get(uid));
             found.is_some_and(|(hash, projection)| {
-                *hash == wanted.hash && *projection == changes::projection(live, wanted)
+                hash == wanted.hash && projection == changes::projection(live, wanted)
             })
         })
     }
@@ -217,12 +226,11 @@ impl Engine {
     /// Remembers an object that the server keeps otherwise than it was asked to: asking again would not change it.
     fn note(&self, wanted: &Wanted, applied: &DynamicObject) {
         let Some(uid) = applied.uid() else { return };
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         if changes::drift(applied, wanted).is_some() {
             let projection = changes::projection(applied, wanted);
-            settled.insert(uid, (wanted.hash.clone(), projection));
+            self.settled.insert(uid, (wanted.hash.clone(), projection));
         } else {
-            settled.remove(&uid);
+            self.settled.invalidate(&uid);
         }
     }
 }
@@ -390,9 +398,7 @@ async fn ground(site: &Site<'_>, kind: &Kind, serving: Serving) -> Ground {
         }
     };
     let followed = site.plane.follow(&resource, site.selector, Follow::Whole);
-    if !followed.is_synced() {
-        let _ = tokio::time::timeout(site.plane.deadline, followed.synced()).await;
-    }
+    followed.listed(site.plane.deadline).await;
     let why = match followed.state() {
         FollowState::Synced => return Ground::Ready(followed),
         FollowState::Listing => "it has not been listed yet".to_owned(),

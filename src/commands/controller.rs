@@ -26,7 +26,7 @@ use crate::{
     VERSION,
     apply::{Engine, Writer},
     controllers::{
-        self, Context, Events, GatewayBook, Interest, PlaneBook, SecretBook, SharedTurns, StrandedTurns,
+        self, Context, Events, GatewayBook, Interest, Lines, PlaneBook, SecretBook, StrandedTurns,
     },
     core::scope::Scope,
     election::Election,
@@ -136,7 +136,7 @@ fn context(
         engine: Engine::default(),
         releases: Interest::default(),
         secrets: SecretBook::default(),
-        shared: SharedTurns::default(),
+        shared: Lines::default(),
         stranded: StrandedTurns::default(),
         stop: stop.clone(),
         gateways: GatewayBook::default(),

@@ -16,6 +16,8 @@ use crate::{
 /// What was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
+    /// UID of the DataPlane.
+    pub uid: Option<String>,
     /// Generation of the DataPlane.
     pub generation: Option<i64>,
     /// The Secrets that it names, with their versions; none for those that do not exist.
@@ -47,6 +49,11 @@ pub struct PlaneBook {
 impl PlaneBook {
     pub(super) fn is_seen(&self, key: &PlaneKey, seen: &Seen) -> bool {
         self.lock().get(key).is_some_and(|entry| entry.seen == *seen)
+    }
+
+    /// Whether what was looked at last was another DataPlane of that name.
+    pub(super) fn is_of_another(&self, key: &PlaneKey, seen: &Seen) -> bool {
+        self.lock().get(key).is_some_and(|entry| entry.seen.uid != seen.uid)
     }
 
     pub(super) fn note(&self, key: PlaneKey, entry: Entry) {

@@ -47,6 +47,14 @@ pub(super) async fn connect(plane: Arc<DataPlane>, context: Arc<Context>) -> Res
     Ok(Action::await_change())
 }
 
+/// Ends the connection to a plane that was deleted without a clean-up.
+pub(super) fn gone(plane: &ObjectRef<DataPlane>, context: &Context) {
+    let key = PlaneKey { namespace: plane.namespace.clone().unwrap_or_default(), name: plane.name.clone() };
+    // It ends by itself.
+    drop(context.planes.forget(&key));
+    context.book.forget(&key);
+}
+
 /// The plane's key.
 pub(super) fn key_of(plane: &DataPlane) -> PlaneKey {
     PlaneKey { namespace: plane.namespace().unwrap_or_default(), name: plane.name_any() }
@@ -60,9 +68,17 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
         let secret = context.world.stores.secrets.get(&ObjectRef::new(name).within(&key.namespace));
         (name.clone(), secret.and_then(|secret| secret.resource_version()))
     };
-    let seen = Seen { generation: plane.meta().generation, secrets: names.iter().map(version).collect() };
+    let seen = Seen {
+        uid: plane.uid(),
+        generation: plane.meta().generation,
+        secrets: names.iter().map(version).collect(),
+    };
     if context.book.is_seen(&key, &seen) {
         return Ok(());
+    }
+    if context.book.is_of_another(&key, &seen) {
+        // Deleted without a clean-up and made anew: it may be another cluster.
+        context.planes.forget(&key).await;
     }
     let mut secrets = BTreeMap::new();
     for (name, _) in seen.secrets.iter().filter(|(_, version)| version.is_some()) {

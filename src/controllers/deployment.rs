@@ -68,13 +68,7 @@ pub(super) async fn reconcile(
         Turn::Finalize => return Box::pin(clean_up::finalize(&deployment, &context)).await,
         Turn::Keep => {
             let stores = &context.world.stores;
-            if let Some((turn, deployment)) =
-                turns::take(&*deployment, &DEPLOYMENT, &stores.deployments, &context).await
-            {
-                let kept = Box::pin(keep(&deployment, &context)).await;
-                turn.end(&context).await;
-                return kept;
-            }
+            return turns::taken(&*deployment, &DEPLOYMENT, &stores.deployments, &context, keep).await;
         }
     }
     Ok(Action::await_change())
@@ -89,10 +83,13 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
     };
     let place = match place::locate(&resolved.environment, context) {
         Located::At(place) => place,
-        Located::NotYet(_) if member::is_spoken_for(deployment) => return Ok(Action::await_change()),
-        Located::NotYet(standing) | Located::Nowhere(standing) => {
-            return stopped(deployment, before, standing, None, context).await;
+        Located::NotYet(standing) => {
+            if !member::is_spoken_for(deployment) {
+                say(deployment, before, standing, None, context).await?;
+            }
+            return Ok(Action::requeue(PROGRESSING));
         }
+        Located::Nowhere(standing) => return stopped(deployment, before, standing, None, context).await,
     };
     let rendered = match resolved.render(deployment, &place, context).await? {
         Ok(rendered) => rendered,
@@ -157,7 +154,7 @@ async fn apply(
     };
     let adopt = ours || owner_of(deployment, None).adopt;
     let sharing = site(&place.plane, SHARED);
-    let turn = context.shared.take(&place.plane.key, &rendered.namespace).await;
+    let turn = context.shared.take((place.plane.key.clone(), rendered.namespace.clone())).await;
     let shared = context.engine.sync(&sharing, &shared_owner(adopt), &wanted(&rendered.shared)).await;
     drop(turn);
     if !shared.iter().all(|change| change.outcome.is_in_place()) {
@@ -211,6 +208,10 @@ async fn conclude(
     if is_on_its_way && status.conditions.is_empty() && endpoints::are_new(&done.endpoints, context) {
         // They are about to tell how they are, which wakes us: one write then says it all.
         return Ok(Action::requeue(again.map_or(GIVEN, |again| again.min(GIVEN))));
+    }
+    if place.plane.cancelled().is_cancelled() {
+        // What was seen there last is not what is. That it is lost wakes us.
+        return Ok(Action::await_change());
     }
     say(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await?;
     Ok(match (settled, again) {

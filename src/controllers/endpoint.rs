@@ -23,6 +23,7 @@ use self::{
 use super::{
     Context, member,
     owned::{self, OWNED, OwnedKind, site},
+    parents::find,
     place::{self, Located, Place},
     run::Action,
     turns,
@@ -32,6 +33,7 @@ use crate::{
     core::{
         changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
         endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
+        hierarchy::Kind,
         hostnames::{
             claims::{Contender, Decision, conflict_message},
             key::ClaimKey,
@@ -74,13 +76,7 @@ pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) ->
         Turn::Finalize => return Box::pin(finalize(&endpoint, &context)).await,
         Turn::Keep => {
             let stores = &context.world.stores;
-            if let Some((turn, endpoint)) =
-                turns::take(&*endpoint, &ENDPOINT, &stores.endpoints, &context).await
-            {
-                let kept = Box::pin(keep(&endpoint, &context)).await;
-                turn.end(&context).await;
-                return kept;
-            }
+            return turns::taken(&*endpoint, &ENDPOINT, &stores.endpoints, &context, keep).await;
         }
     }
     Ok(Action::await_change())
@@ -91,14 +87,21 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
     let before = status_of(endpoint);
     let resolved = match inputs::resolve(endpoint, context) {
         Ok(resolved) => resolved,
+        // Its own deletion, which is about to come, wakes it.
+        Err(_) if member::is_spoken_for(endpoint) && is_deployment_going(endpoint, context) => {
+            return Ok(Action::await_change());
+        }
         Err(standing) => return stopped(endpoint, before, &standing, context).await,
     };
     let place = match place::locate(&resolved.environment, context) {
         Located::At(place) => place,
-        Located::NotYet(_) if member::is_spoken_for(endpoint) => return Ok(Action::await_change()),
-        Located::NotYet(standing) | Located::Nowhere(standing) => {
-            return stopped(endpoint, before, &standing, context).await;
+        Located::NotYet(standing) => {
+            if !member::is_spoken_for(endpoint) {
+                say(endpoint, before, &standing, context).await?;
+            }
+            return Ok(Action::requeue(WAITING));
         }
+        Located::Nowhere(standing) => return stopped(endpoint, before, &standing, context).await,
     };
     let turn =
         EndpointTurn { endpoint, resolved: &resolved, place: &place, me: contender(endpoint), context };
@@ -114,6 +117,12 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
         }
     };
     turn.serve(before, &plan).await
+}
+
+/// Whether its Deployment is being deleted, and it with it.
+fn is_deployment_going(endpoint: &Endpoint, context: &Context) -> bool {
+    let deployment = find(endpoint, Kind::Deployment, &context.world.stores.deployments, context);
+    deployment.is_ok_and(|deployment| deployment.metadata.deletion_timestamp.is_some())
 }
 
 /// An Endpoint whose plane can be used.
@@ -310,12 +319,15 @@ impl EndpointTurn<'_> {
                 *message = format!("{message}; held by another Endpoint of the organization: {withheld}");
             }
         }
-        let listener = |gateway: &(String, String), host: &str| listener_on(self.plane(), gateway, host);
-        status.address = plan.address(granted, listener);
-        status.addresses = plan.addresses(granted, listener);
-        let settled = matches!(standing, Standing::Ready { .. });
+        let is_known = gateways(self.plane()).is_none_or(|gateways| gateways.is_synced());
+        if is_known {
+            let listener = |gateway: &(String, String), host: &str| listener_on(self.plane(), gateway, host);
+            status.address = plan.address(granted, listener);
+            status.addresses = plan.addresses(granted, listener);
+        }
+        let settled = is_known && matches!(standing, Standing::Ready { .. });
         let again = done.iter().filter_map(|change| change.again).min();
-        say(self.endpoint, status, &standing, self.context).await?;
+        self.say(status, &standing).await?;
         Ok(match (settled, again) {
             (_, Some(again)) => Action::requeue(again.min(WAITING)),
             (false, None) => Action::requeue(WAITING),
@@ -360,7 +372,7 @@ impl EndpointTurn<'_> {
         status.withheld_hostnames = decision.map(Decision::waiting).unwrap_or_default();
         let refused = decision.into_iter().flat_map(Decision::refused);
         status.refused_hostnames = refused.map(ClaimKey::shown).collect();
-        say(self.endpoint, status, &standing, self.context).await?;
+        self.say(status, &standing).await?;
         // Nothing tells it of the end of a claim that only overlaps its own.
         Ok(if left.is_empty() && decision.is_none() {
             Action::await_change()
@@ -369,13 +381,21 @@ impl EndpointTurn<'_> {
         })
     }
 
+    /// Says how it stands, unless the plane was lost meanwhile: what was seen there last is not what is.
+    async fn say(&self, status: EndpointStatus, standing: &Standing) -> Result<(), WriteError> {
+        if self.plane().cancelled().is_cancelled() {
+            return Ok(());
+        }
+        say(self.endpoint, status, standing, self.context).await
+    }
+
     async fn progressing(
         &self,
         status: EndpointStatus,
         reason: &'static str,
         message: String,
     ) -> Result<Action, WriteError> {
-        say(self.endpoint, status, &Standing::Progressing { reason, message }, self.context).await?;
+        self.say(status, &Standing::Progressing { reason, message }).await?;
         Ok(Action::requeue(WAITING))
     }
 }

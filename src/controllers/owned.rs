@@ -76,12 +76,11 @@ pub(super) async fn owned(
     uid: &str,
 ) -> Result<Vec<InventoryItem>, String> {
     let all = all_followed(plane, kinds);
-    let synced = join_all(all.iter().map(|(.., followed)| followed.synced()));
-    let _ = tokio::time::timeout(plane.deadline, synced).await;
+    join_all(all.iter().map(|(.., followed)| followed.listed(plane.deadline))).await;
     let mut found = vec![];
     for ((group, _, kind), version, followed) in all {
         if !followed.is_synced() {
-            return Err(format!("the list of every {kind} on data plane {}", plane.key.name));
+            return Err(list_of(kind, plane));
         }
         found.extend(followed.owned_by(uid).into_iter().map(|object| InventoryItem {
             group: group.to_owned(),
@@ -93,6 +92,11 @@ pub(super) async fn owned(
         }));
     }
     Ok(found)
+}
+
+/// What is waited for, in words.
+pub(super) fn list_of(kind: &str, plane: &Plane) -> String {
+    format!("the list of every {kind} on data plane {}", plane.key.name)
 }
 
 /// Removes objects; tells what is still there, and why.

@@ -11,6 +11,9 @@ use tokio_util::time::{DelayQueue, delay_queue};
 /// Since when an object waits for its reconcile, and what woke it first.
 pub(super) type Waiting = (std::time::Instant, Arc<str>);
 
+/// Timers count no further than two years.
+const LATEST: Duration = Duration::from_hours(24 * 365);
+
 /// The objects of one kind.
 pub(super) struct Queue<Key> {
     objects: HashMap<Key, Entry>,
@@ -77,7 +80,7 @@ impl<Key: Clone + Eq + Hash> Queue<Key> {
     /// It is to be looked at again after a while, or at the time that was asked for before if that is earlier.
     pub(super) fn put_off(&mut self, key: &Key, again: Duration) {
         let entry = self.objects.entry(key.clone()).or_default();
-        let at = Instant::now() + again;
+        let at = Instant::now() + again.min(LATEST);
         match &mut entry.later {
             None => entry.later = Some((self.later.insert_at(key.clone(), at), at)),
             Some((later, before)) if at < *before => {
@@ -111,6 +114,15 @@ mod tests {
 
     async fn nothing_is_due(queue: &mut Queue<&str>) -> bool {
         poll!(Box::pin(queue.due())).is_pending()
+    }
+
+    #[tokio::test]
+    async fn what_is_put_off_for_ever_waits_for_long() {
+        let mut queue = Queue::default();
+        queue.put_off(&"shop", Duration::MAX);
+        assert!(nothing_is_due(&mut queue).await);
+        queue.put_off(&"shop", Duration::ZERO);
+        assert_eq!(queue.due().await, Some("shop"));
     }
 
     #[tokio::test]

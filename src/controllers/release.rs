@@ -42,40 +42,47 @@ const WAITING: Duration = Duration::from_secs(5);
 
 pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> Result<Action, WriteError> {
     match lifecycle::turn(&*release, &RELEASE) {
-        Turn::Leave => return Ok(Action::await_change()),
+        Turn::Leave => {}
         Turn::Rest => {
             let recorded = Recorded::of(&status_of(&release));
             Box::pin(say(&release, recorded, Saying::Standing(Standing::Paused), &context)).await?;
-            return Ok(Action::await_change());
         }
         Turn::Finalize => return Box::pin(clean_up::finalize(&release, &context)).await,
-        Turn::Hold(finalizer) => {
-            Box::pin(context.writer.add_finalizer(&*release, finalizer)).await?;
-            return Ok(Action::await_change());
+        Turn::Hold(finalizer) => Box::pin(context.writer.add_finalizer(&*release, finalizer)).await?,
+        Turn::Keep => {
+            let releases = &context.world.stores.releases;
+            return turns::taken(&*release, &RELEASE, releases, &context, keep).await;
         }
-        Turn::Keep => {}
     }
-    let releases = &context.world.stores.releases;
-    let Some((turn, release)) = turns::take(&*release, &RELEASE, releases, &context).await else {
-        return Ok(Action::await_change());
-    };
-    let done = match place::locate(&release, &context) {
-        Located::At(place) => Box::pin(keep(&release, &place, &context)).await,
+    Ok(Action::await_change())
+}
+
+/// Keeps the objects where they are to be, if that is known.
+async fn keep(release: &Release, context: &Context) -> Result<Action, WriteError> {
+    match place::locate(release, context) {
+        Located::At(place) => keep_at(&place, release, context).await,
         Located::Nowhere(report) => {
-            let before = status_of(&release);
-            let recorded =
-                Recorded { resources: release::unobserved(&before.resources), ..Recorded::of(&before) };
-            let said = Box::pin(say(&release, recorded, Saying::Report(report), &context)).await;
-            said.map(|()| Action::await_change())
+            say_unobserved(release, report, context).await?;
+            Ok(Action::await_change())
         }
-        Located::NotYet => Ok(Action::await_change()),
-    };
-    turn.end(&context).await;
-    done
+        Located::NotYet(report) => {
+            if let Some(report) = report {
+                say_unobserved(release, report, context).await?;
+            }
+            Ok(Action::requeue(WAITING))
+        }
+    }
+}
+
+/// Says why nothing is known of the objects.
+async fn say_unobserved(release: &Release, report: Report, context: &Context) -> Result<(), WriteError> {
+    let before = status_of(release);
+    let recorded = Recorded { resources: release::unobserved(&before.resources), ..Recorded::of(&before) };
+    say(release, recorded, Saying::Report(report), context).await
 }
 
 /// Brings the objects to what the spec says, removes what it no longer says, and tells how they are.
-async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Action, WriteError> {
+async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<Action, WriteError> {
     let before = status_of(release);
     let rendered = match rendered(release, place) {
         Ok(rendered) => rendered,
@@ -124,6 +131,10 @@ async fn keep(release: &Release, place: &Place, context: &Context) -> Result<Act
     let settled = matches!(report.standing, Standing::Ready { .. });
     let again = changes.iter().filter_map(|change| change.again);
     let again = again.chain((!left.is_empty()).then_some(WAITING)).min();
+    if place.at.plane.cancelled().is_cancelled() {
+        // What was seen there last is not what is. That it is lost wakes us.
+        return Ok(Action::await_change());
+    }
     say(release, Recorded { resources, removing, ..recorded }, Saying::Report(report), context).await?;
     Ok(after(release, settled, again))
 }

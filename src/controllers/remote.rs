@@ -112,7 +112,7 @@ fn gateway_changed(context: &Context, change: &RemoteChange, cause: &Arc<str>) {
     let namespace = change.namespace.as_deref();
     let found = endpoint::gateways(&plane).and_then(|gateways| gateways.get(namespace, &change.name));
     let generation = found.map(|gateway| (gateway.uid(), gateway.metadata.generation));
-    if !context.gateways.changed(change, generation) {
+    if !context.gateways.changed(change, generation.as_ref()) {
         return;
     }
     for endpoint in context.world.stores.endpoints.state() {
@@ -131,14 +131,18 @@ type Generation = (Option<String>, Option<i64>);
 
 /// What was last seen of the gateways of all planes.
 #[derive(Default)]
-pub struct GatewayBook(Mutex<HashMap<GatewayKey, Option<Generation>>>);
+pub struct GatewayBook(Mutex<HashMap<GatewayKey, Generation>>);
 
 impl GatewayBook {
     /// Notes a gateway; tells whether it is another one, or is to be something else, than when it was last noted.
-    fn changed(&self, change: &RemoteChange, now: Option<Generation>) -> bool {
+    fn changed(&self, change: &RemoteChange, now: Option<&Generation>) -> bool {
         let key = (change.plane.clone(), change.namespace.clone(), change.name.clone());
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        book.insert(key, now.clone()) != Some(now)
+        let before = match now {
+            Some(generation) => book.insert(key, generation.clone()),
+            None => book.remove(&key),
+        };
+        before.as_ref() != now
     }
 }
 

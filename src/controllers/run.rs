@@ -1,11 +1,13 @@
 //! How every controller runs: woken by the world, one reconcile per object at a time, failures tried again later.
 
 use std::{
-    panic,
+    future,
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures::FutureExt;
 use kube::{
     Resource,
     runtime::reflector::{Lookup, ObjectRef, Store},
@@ -42,7 +44,8 @@ impl Action {
     }
 }
 
-/// Runs `reconcile` for each object that `woken` names, until `stop` and then until those in flight have ended.
+/// Runs `reconcile` for each object that `woken` names, or `gone` where there is none any more, until `stop` and then until those
+/// in flight have ended.
 pub(super) async fn run<K, Fut>(
     name: &'static str,
     store: Store<K>,
@@ -50,17 +53,27 @@ pub(super) async fn run<K, Fut>(
     context: Arc<Context>,
     stop: CancellationToken,
     reconcile: impl Fn(Arc<K>, Arc<Context>) -> Fut + Send + Sync + 'static,
+    gone: impl Fn(&ObjectRef<K>, &Context) + Send + Sync + 'static,
 ) where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, WriteError>> + Send + 'static,
 {
-    // What is not known yet must not be taken for gone.
-    if stop.run_until_cancelled(context.world.sync.synced()).await.is_none() {
-        return;
+    let mut queue = Queue::<ObjectRef<K>>::default();
+    // What is not known yet must not be taken for gone. Whatever a list names wakes all that refer to it: that collapses here.
+    let collecting = async {
+        while let Some(wake) = woken.recv().await {
+            queue.wake(&wake.object, (wake.since, wake.cause));
+            queue.put_off(&wake.object, Duration::ZERO);
+        }
+        future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = context.world.sync.synced() => {}
+        () = collecting => {}
     }
     context.metrics.controller_starts(name);
     let retries = Retries::<ObjectRef<K>>::default();
-    let mut queue = Queue::<ObjectRef<K>>::default();
     // A task each, so that one that gets on wakes nobody else. They end with this.
     let mut running = JoinSet::new();
     loop {
@@ -79,6 +92,7 @@ pub(super) async fn run<K, Fut>(
         let Some(object) = object else { continue };
         let Some(current) = store.get(&object) else {
             debug!(%object, "gone");
+            gone(&object, &context);
             queue.forget(&object);
             // Another one of its name has failed at nothing yet.
             retries.succeeded(&object);
@@ -96,7 +110,9 @@ pub(super) async fn run<K, Fut>(
         if let Some((since, _)) = waited {
             context.metrics.waited(name, since.elapsed());
         }
-        let turn = observed(name, reconcile(current, context.clone()), context.clone());
+        // In a box of its own: a task is kept until somebody asks what it came to, and each function that a future passes through
+        // makes room for it once more.
+        let turn = observed(name, Box::pin(reconcile(current, context.clone())), context.clone());
         running.spawn(async move { (object, turn.await) }.instrument(span));
     }
     while let Some(ended) = running.join_next().await {
@@ -111,7 +127,7 @@ async fn observed(
     context: Arc<Context>,
 ) -> Result<Action, WriteError> {
     let started = Instant::now();
-    let result = reconcile.await;
+    let result = caught(reconcile).await;
     let outcome = match &result {
         Ok(_) => Outcome::Success,
         Err(WriteError::Conflict) => Outcome::Conflict,
@@ -120,6 +136,15 @@ async fn observed(
     Span::current().record("result", outcome.as_str());
     context.metrics.reconciled(name, outcome, started.elapsed());
     result
+}
+
+/// A reconcile that panics is a defect, and concerns its own object only: others are looked at as ever.
+async fn caught(reconcile: impl Future<Output = Result<Action, WriteError>>) -> Result<Action, WriteError> {
+    let caught = AssertUnwindSafe(reconcile).catch_unwind().await;
+    caught.unwrap_or_else(|_| {
+        // What it said, and where, has been written already, and may hold anything.
+        Err(WriteError::Transient("it panicked, which is a defect of Kantor: please report it".to_owned()))
+    })
 }
 
 /// When to look again.
@@ -145,11 +170,24 @@ fn next<K: Lookup<DynamicType = ()>>(
     wait
 }
 
-/// What a task came to; nothing if the process ends. One that panics takes its controller along.
+/// What a task came to; nothing if the process ends.
 fn result_of<T>(ended: Result<T, JoinError>) -> Option<T> {
     match ended.map_err(JoinError::try_into_panic) {
         Ok(result) => Some(result),
         Err(Ok(panic)) => panic::resume_unwind(panic),
         Err(Err(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reconcile_that_panics_is_one_that_failed() {
+        let ended = caught(async { Ok(Action::await_change()) }).await;
+        assert_eq!(ended, Ok(Action::await_change()));
+        let ended = caught(async { panic!("something unforeseen") }).await;
+        assert!(matches!(ended, Err(WriteError::Transient(why)) if why.contains("report")));
     }
 }

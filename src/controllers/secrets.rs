@@ -1,13 +1,14 @@
 //! Values of the control plane's Secrets that Deployments and Endpoints copy to data planes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Secret;
 use kantor_api::labels;
 use kube::{Api, ResourceExt, runtime::reflector::ObjectRef};
+use moka::sync::Cache;
 
 use super::Context;
 use crate::apply::WriteError;
@@ -24,9 +25,17 @@ type Key = (String, String);
 /// Values, and the version that they were read at.
 type Entry = (Option<String>, Values);
 
+/// How long values are kept that nobody asks for: longer than it takes until all objects are looked at again.
+const UNUSED: Duration = Duration::from_mins(30);
+
 /// The values that were read last.
-#[derive(Default)]
-pub struct SecretBook(Mutex<HashMap<Key, Entry>>);
+pub struct SecretBook(Cache<Key, Entry>);
+
+impl Default for SecretBook {
+    fn default() -> Self {
+        Self(Cache::builder().time_to_idle(UNUSED).build())
+    }
+}
 
 /// The values of those of `names` that exist and may be used. What has not changed is not read again.
 pub(super) async fn read(
@@ -43,7 +52,7 @@ pub(super) async fn read(
             continue;
         }
         let key = (namespace.to_owned(), name.clone());
-        let known = context.secrets.get(&key).filter(|(version, _)| *version == meta.resource_version());
+        let known = context.secrets.0.get(&key).filter(|(version, _)| *version == meta.resource_version());
         if let Some((_, values)) = known {
             found.insert(name.clone(), values);
             continue;
@@ -52,18 +61,8 @@ pub(super) async fn read(
         let Some(secret) = secrets.get_opt(name).await.map_err(WriteError::of)? else { continue };
         let version = secret.resource_version();
         let values: Values = secret.data.unwrap_or_default().into_iter().map(|(k, v)| (k, v.0)).collect();
-        context.secrets.put(key, (version, values.clone()));
+        context.secrets.0.insert(key, (version, values.clone()));
         found.insert(name.clone(), values);
     }
     Ok(found)
-}
-
-impl SecretBook {
-    fn get(&self, key: &Key) -> Option<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-    }
-
-    fn put(&self, key: Key, entry: Entry) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, entry);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     any::type_name,
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,14 +12,20 @@ use kube::{
     Resource,
     runtime::reflector::{ObjectRef, Store},
 };
-use moka::sync::Cache;
 use tokio::{
-    sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit},
-    time::sleep,
+    sync::{Mutex, OwnedSemaphorePermit},
+    time::{sleep, timeout},
 };
 
-use super::{Context, member::is_spoken_for, parents::find};
+use super::{
+    Context,
+    lines::{self, Lines},
+    member::is_spoken_for,
+    parents::find,
+    run::Action,
+};
 use crate::{
+    apply::WriteError,
     core::{
         hierarchy::{Described, Kind},
         lifecycle::{self, Profile, Turn},
@@ -26,37 +33,31 @@ use crate::{
     planes::{Plane, PlaneKey},
 };
 
-/// How long lines are kept in which nobody stands.
-const IDLE: Duration = Duration::from_mins(1);
 /// Most of those whose plane cannot be used have nothing to say, and need not rest from it.
 const LEAST_REST: Duration = Duration::from_millis(1);
 /// A write that the server does not answer says nothing of how busy it is.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
+/// How often one that waits looks whether there still is something to wait for.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long those of a line wait for one that does not get on.
+const LONGEST_OF_LINE: Duration = Duration::from_secs(1);
+
 /// Turns of all objects whose plane cannot be used. When one fails, all that is on it has something to say; one says it at a
 /// time, and as long as that takes nobody does, so that those on other planes do not wait for them.
+#[derive(Default)]
 pub struct StrandedTurns {
     /// A line per plane, and one of those of which it is not known. When a plane comes back, all who stand there leave at once, and
     /// those who have said that it was away stand there again until they have said that it is back.
-    lines: Cache<Option<PlaneKey>, Arc<Mutex<()>>>,
+    lines: Lines<Option<PlaneKey>>,
     /// For the first of each line.
     speaking: Arc<Mutex<()>>,
 }
 
-impl Default for StrandedTurns {
-    fn default() -> Self {
-        Self { lines: Cache::builder().time_to_idle(IDLE).build(), speaking: Arc::default() }
-    }
-}
-
 impl StrandedTurns {
-    fn line(&self, plane: Option<PlaneKey>) -> Arc<Mutex<()>> {
-        self.lines.get_with(plane, Arc::default)
-    }
-
     /// Waits for a turn; nothing if the plane has come back meanwhile.
     async fn take(&self, plane: Option<PlaneKey>, is_back: impl Fn() -> bool) -> Option<Stranded> {
-        let line = self.line(plane).lock_owned().await;
+        let line = self.lines.take(plane).await;
         if is_back() {
             return None;
         }
@@ -66,20 +67,27 @@ impl StrandedTurns {
 }
 
 /// A turn among those whose plane cannot be used.
-pub(super) struct Stranded {
+struct Stranded {
     since: Instant,
-    _turn: (OwnedMutexGuard<()>, OwnedMutexGuard<()>),
+    _turn: (lines::Turn, lines::Turn),
 }
 
 /// A turn on a plane, or among those whose plane cannot be used.
-pub(super) enum PlaneTurn {
-    OnPlane { _permit: OwnedSemaphorePermit, _line: Option<OwnedMutexGuard<()>> },
+enum PlaneTurn {
+    OnPlane { _permit: OwnedSemaphorePermit, line: Option<lines::Turn> },
     Stranded(Stranded),
 }
 
 impl PlaneTurn {
+    /// Lets those behind it in its line go on.
+    fn leave_line(&mut self) {
+        if let Self::OnPlane { line, .. } = self {
+            line.take();
+        }
+    }
+
     /// Lets the next one have its turn.
-    pub(super) async fn end(self, context: &Context) {
+    async fn end(self, context: &Context) {
         if let Self::Stranded(stranded) = &self {
             let worked = stranded.since.elapsed();
             if worked >= LEAST_REST {
@@ -89,22 +97,55 @@ impl PlaneTurn {
     }
 }
 
-/// Waits for the turn of `object` on the plane of the environment that it is in: what it is rendered to is in memory from then
-/// on. Returns it as it is by then. Nothing if there is something else to be done about it, or it was written and has not been
-/// seen: what tells of that wakes it. Nothing at the end of the process, either.
-pub(super) async fn take<K>(
+/// Does what is to be done about `object` when it has its turn on the plane of the environment that it is in, with the object as
+/// it is by then: what it is rendered to is in memory from then on. Does nothing if there is something else to be done about it,
+/// or it was written and has not been seen: what tells of that wakes it. Nothing at the end of the process, either.
+pub(super) async fn taken<K>(
     object: &K,
     profile: &Profile,
     store: &Store<K>,
     context: &Context,
-) -> Option<(PlaneTurn, Arc<K>)>
+    keep: impl AsyncFnOnce(&K, &Context) -> Result<Action, WriteError>,
+) -> Result<Action, WriteError>
 where
     K: Resource<DynamicType = ()> + Described + Conditioned + Clone + 'static,
 {
-    let turn = context.stop.run_until_cancelled(wait(object, context)).await??;
-    let now = store.get(&ObjectRef::from_obj(object))?;
-    let is_to_be_kept = lifecycle::turn(&*now, profile) == Turn::Keep;
-    (is_to_be_kept && !context.writer.has_written_since(&*now)).then_some((turn, now))
+    let key = ObjectRef::from_obj(object);
+    // Whatever changes an object meanwhile wakes it: it is looked at anew as soon as this ends.
+    let is_in_vain = || {
+        store.get(&key).is_none_or(|now| {
+            lifecycle::turn(&*now, profile) != Turn::Keep || (is_returning(object) && !is_returning(&*now))
+        })
+    };
+    let turn = context.stop.run_until_cancelled(unless(is_in_vain, wait(object, context))).await.flatten();
+    let (Some(mut turn), Some(now)) = (turn, store.get(&key)) else {
+        return Ok(Action::await_change());
+    };
+    if lifecycle::turn(&*now, profile) != Turn::Keep || context.writer.has_written_since(&*now) {
+        return Ok(Action::await_change());
+    }
+    // Many wait for their turns: what one needs in it is set aside for those who have one.
+    let mut kept = Box::pin(keep(&now, context));
+    let kept = if let Ok(kept) = timeout(LONGEST_OF_LINE, &mut kept).await {
+        kept
+    } else {
+        turn.leave_line();
+        kept.await
+    };
+    turn.end(context).await;
+    kept
+}
+
+/// What comes of `waiting`; nothing if it is in vain.
+async fn unless<T>(is_in_vain: impl Fn() -> bool, waiting: impl Future<Output = Option<T>>) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    loop {
+        match timeout(LOOK, &mut waiting).await {
+            Ok(turn) => return turn,
+            Err(_) if is_in_vain() => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 async fn wait<K: Resource + Described + Conditioned>(object: &K, context: &Context) -> Option<PlaneTurn> {
@@ -113,14 +154,13 @@ async fn wait<K: Resource + Described + Conditioned>(object: &K, context: &Conte
             Ok(plane) => {
                 // All that is on a plane that has come back says so: those go first who have something else to say.
                 let line = if is_returning(object) {
-                    Some(context.stranded.line(Some(plane.key.clone())).lock_owned().await)
+                    Some(context.stranded.lines.take(Some(plane.key.clone())).await)
                 } else {
                     None
                 };
-                // They are never closed.
-                let permit = plane.turns(type_name::<K>()).acquire_owned().await.ok()?;
+                let permit = plane.turn(type_name::<K>()).await;
                 if plane_of(object, context).is_ok() {
-                    return Some(PlaneTurn::OnPlane { _permit: permit, _line: line });
+                    return Some(PlaneTurn::OnPlane { _permit: permit, line });
                 }
             }
             Err(plane) => {
@@ -175,6 +215,12 @@ mod tests {
         assert!(is_returning(&deployment(2, 2, reasons::DATA_PLANE_UNREACHABLE)));
         assert!(!is_returning(&deployment(3, 2, reasons::DATA_PLANE_UNREACHABLE)), "it was edited");
         assert!(!is_returning(&deployment(2, 2, reasons::DATA_PLANE_CONNECTING)));
+    }
+
+    #[tokio::test]
+    async fn who_waits_in_vain_does_not_wait_on() {
+        assert_eq!(unless(|| true, std::future::pending::<Option<()>>()).await, None);
+        assert_eq!(unless(|| true, std::future::ready(Some(1))).await, Some(1), "it need not wait");
     }
 
     #[tokio::test]

@@ -91,7 +91,7 @@ table! {
             ["controller" "kind of the objects, such as `deployment`", "result" "`success`, `conflict`, `error`"]
             "Reconciles";
         RECONCILE_DURATION = Histogram "kantor_reconcile_duration_seconds" ["controller" "as above"]
-            "How long reconciles took";
+            "How long reconciles took, with their wait for a turn on the data plane and for its lists";
         RECONCILE_WAIT = Histogram "kantor_reconcile_wait_seconds" ["controller" "as above"]
             "How long objects waited from being woken until their reconcile began";
     }

@@ -54,12 +54,14 @@ pub struct AccessError(pub(super) &'static str);
 
 /// Largest answer to a call that is read; the server is chosen by whoever wrote the kubeconfig.
 const ANSWER_LIMIT: usize = 64 << 20;
+/// How long a connection may be silent under a call, if calls may not take longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limits and settings of a plane's clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientSettings {
     pub(super) connect_timeout: Duration,
+    pub(super) deadline: Duration,
     pub(super) concurrency: usize,
     pub(super) qps: u32,
     pub(super) burst: u32,
@@ -127,7 +129,7 @@ impl Connection {
                 closed: closed.clone(),
             })
         };
-        let pools = [pool(Some(READ_TIMEOUT)), pool(None)];
+        let pools = [pool(Some(READ_TIMEOUT.max(settings.deadline))), pool(None)];
         let doubt = Arc::new(Notify::new());
         let transport = |pool: &Pool, doubt: Option<&Arc<Notify>>, limit| {
             let transport =

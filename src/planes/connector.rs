@@ -122,6 +122,7 @@ impl Connector {
 
     /// Keeps the plane connected, until it is lost or given another address.
     async fn hold(&mut self, mut access: Access, connection: Connection, found: Found) {
+        let was_lost = self.machine.was_lost();
         if self.machine.found(Timestamp::now(), &found.facts) == Verdict::Disconnect {
             return;
         }
@@ -137,6 +138,9 @@ impl Connector {
         );
         let mut plane =
             Plane::new(self.key.clone(), self.id, found.facts, self.hub.options.deadline, session);
+        if was_lost {
+            plane.start_slowly();
+        }
         self.hub.put(&plane, &self.stop);
         self.publish();
         let mut news = self.follow_kinds(&connection, kinds);
@@ -177,6 +181,9 @@ impl Connector {
             let verdict = match outcome {
                 Ok(uid) => {
                     self.metrics.probed(asked.elapsed());
+                    if self.machine.is_in_doubt() {
+                        plane.start_slowly();
+                    }
                     self.machine.answered(Timestamp::now(), &uid)
                 }
                 Err(failure) => self.machine.failed(Timestamp::now(), failure),

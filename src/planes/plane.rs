@@ -1,15 +1,10 @@
 //! A connected plane, as controllers get it.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
 use kube::{Client, api::ApiResource, client::Body};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::BoxError;
 
@@ -18,6 +13,7 @@ use super::{
     client::Connection,
     connector::Facts,
     subscribers::Subscribers,
+    turns::Turns,
     watches::{FIRST_RETRY, Follows, Surroundings},
 };
 use crate::metrics::PlaneMetrics;
@@ -52,9 +48,7 @@ pub(super) struct Session {
     changes: Subscribers<RemoteChange>,
     kinds: watch::Receiver<Arc<ServedKinds>>,
     slots: Arc<Semaphore>,
-    turns: Mutex<HashMap<&'static str, Arc<Semaphore>>>,
-    /// How many of a kind have a turn at a time.
-    at_once: usize,
+    turns: Turns,
     follows: Follows,
     metrics: Arc<PlaneMetrics>,
 }
@@ -77,9 +71,8 @@ impl Session {
             changes,
             kinds,
             slots: Arc::new(Semaphore::new(concurrency.max(1))),
-            turns: Mutex::default(),
             // Some of their calls go to the control plane.
-            at_once: concurrency.div_ceil(2).max(1),
+            turns: Turns::new(concurrency.div_ceil(2).max(1)),
             follows: Follows::default(),
             metrics,
         })
@@ -134,11 +127,15 @@ impl Plane {
         self.session.slots.clone()
     }
 
-    /// Leave to work on it, for those of one kind. However many wait, few have their objects in memory; who waits
+    /// Waits for leave to work on it, for one of a kind. However many wait, few have their objects in memory; who waits
     /// for one plane keeps nobody from another.
-    pub fn turns(&self, of: &'static str) -> Arc<Semaphore> {
-        let mut turns = self.session.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        turns.entry(of).or_insert_with(|| Arc::new(Semaphore::new(self.session.at_once))).clone()
+    pub async fn turn(&self, of: &'static str) -> OwnedSemaphorePermit {
+        self.session.turns.take(of).await
+    }
+
+    /// It was in trouble, and is well again: what has piled up for it is not worked off all at once.
+    pub(super) fn start_slowly(&self) {
+        self.session.turns.start_slowly();
     }
 
     /// For lists and watches, which may be silent for as long as they like.

@@ -70,6 +70,7 @@ impl PlaneOptions {
     pub(super) fn client_settings(&self) -> ClientSettings {
         ClientSettings {
             connect_timeout: self.connect_timeout,
+            deadline: self.deadline,
             concurrency: self.concurrency,
             qps: self.qps,
             burst: self.burst,

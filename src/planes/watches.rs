@@ -16,7 +16,7 @@ use kube::{
     Client,
     api::{ApiResource, DynamicObject},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{progress::Progress, store::Store};
@@ -35,7 +35,7 @@ pub enum Follow {
 /// How far the watch of a kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowState {
-    /// The first list is under way.
+    /// A list is under way, the first one or one after a failure.
     Listing,
     /// The store has been filled and follows the watch.
     Synced,
@@ -142,6 +142,25 @@ impl Followed {
         self.stop.run_until_cancelled(synced).await.is_some_and(|synced| synced.is_ok())
     }
 
+    /// As [`Followed::synced`], for as long as it is worth waiting. A list that is under way is waited for, since one of many
+    /// objects takes longer than any other call may: what is not known yet is neither gone nor in trouble. One that fails is
+    /// given `patience` to succeed.
+    pub async fn listed(&self, patience: Duration) -> bool {
+        // As good as always, and asked for several kinds in each reconcile.
+        if self.is_synced() {
+            return true;
+        }
+        let mut state = self.state.subscribe();
+        let listed = async {
+            let under_way = state.wait_for(|state| *state != FollowState::Listing);
+            if timeout(LONGEST_LIST, under_way).await.is_ok_and(|state| state.is_ok()) {
+                timeout(patience, self.synced()).await.ok();
+            }
+        };
+        self.stop.run_until_cancelled(listed).await;
+        self.is_synced()
+    }
+
     /// Whether the watch has ended: the plane was disconnected or forgotten, or nobody needs it any more. The store
     /// keeps what it last had.
     pub fn ended(&self) -> bool {
@@ -171,6 +190,9 @@ pub(super) struct Surroundings {
     pub(super) first_retry: Duration,
     pub(super) metrics: Arc<PlaneMetrics>,
 }
+
+/// How long a list that does not end is waited for.
+const LONGEST_LIST: Duration = Duration::from_mins(1);
 
 /// A server that starts does not serve custom resources for a moment, and its discovery need not change for it.
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(1);

@@ -22,7 +22,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 use super::sync::{self, KindState, SyncBoard};
-use crate::{metrics::Metrics, reading::Read};
+use crate::{
+    metrics::Metrics,
+    reading::{PAGE, Read},
+};
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -53,21 +56,24 @@ pub(super) struct Selection {
 
 /// Follows a kind in its `places` until `stop`. `changed` is called, after the store has been brought up to date, for
 /// each object that was added, changed or deleted, also for those that vanished while the watch was broken. It gets
-/// the object as it now is, or nothing when it has gone.
-pub(super) fn start<K: Followed>(
+/// the object as it now is, or nothing when it has gone. What it returns goes to `wake` when all that a list tells has been
+/// taken in, and the board says so: whoever is woken then finds all of it.
+#[expect(clippy::too_many_arguments, reason = "what all watches share, and what is done about this kind")]
+pub(super) fn start<K: Followed, W: Send + 'static>(
     places: Vec<Place<K>>,
     selection: &Selection,
     board: &SyncBoard,
     metrics: &Metrics,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-    changed: impl Fn(&ObjectRef<K>, Option<&Arc<K>>) + Send + Sync + 'static,
+    changed: impl Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W + Send + Sync + 'static,
+    wake: impl Fn(W) + Send + Sync + 'static,
 ) -> Store<K> {
     let (store, mut writer) = reflector::store();
     // Filled place by place; who reads it waits for the board, not for the store.
     writer.apply_watcher_event(&Event::Init);
     writer.apply_watcher_event(&Event::InitDone);
-    let (writer, changed) = (Arc::new(Mutex::new(writer)), Arc::new(changed));
+    let (writer, changed, wake) = (Arc::new(Mutex::new(writer)), Arc::new(changed), Arc::new(wake));
     let kind = sync::name_of(&ApiResource::erase::<K>(&()));
     for Place { namespace, api } in places {
         let place = sync::place(&kind, namespace.as_deref());
@@ -83,8 +89,10 @@ pub(super) fn start<K: Followed>(
             listed: HashMap::new(),
             sync: board.clone(),
             changed: changed.clone(),
+            wake: wake.clone(),
         };
-        let config = watcher::Config { label_selector: selection.labels.clone(), ..listing() };
+        let listing = watcher::Config::default().page_size(PAGE);
+        let config = watcher::Config { label_selector: selection.labels.clone(), ..listing };
         let stop = stop.clone();
         tasks.spawn(async move {
             let mut wait = FIRST_RETRY;
@@ -104,16 +112,11 @@ pub(super) fn start<K: Followed>(
     store
 }
 
-/// How objects are listed: page by page, of which each is in memory as a whole.
-fn listing() -> watcher::Config {
-    watcher::Config::default().page_size(100)
-}
-
 /// When to try again what failed; then later each time, until it works.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-struct Follower<K: Followed, F> {
+struct Follower<K: Followed, F, G> {
     /// The kind and where it is followed, as the board knows it.
     place: String,
     namespace: Option<String>,
@@ -125,9 +128,10 @@ struct Follower<K: Followed, F> {
     listed: HashMap<ObjectRef<K>, Option<K>>,
     sync: SyncBoard,
     changed: Arc<F>,
+    wake: Arc<G>,
 }
 
-impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
+impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follower<K, F, G> {
     /// Takes events until one is a failure; tells whether there was a list before it.
     async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<Read<K>>>>) -> bool {
         pin_mut!(events);
@@ -164,7 +168,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
                     && let Some(object) = self.readable(object)
                 {
                     self.write([Event::Apply(object)]);
-                    self.tell(&key);
+                    (self.wake)(self.tell(&key));
                 }
                 self.note_synced();
             }
@@ -174,7 +178,7 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
                 let last = object.0.ok().or_else(|| self.known(&key).map(Arc::unwrap_or_clone));
                 if let Some(last) = last.filter(|_| self.follows(&key)) {
                     self.write([Event::Delete(last)]);
-                    self.tell(&key);
+                    (self.wake)(self.tell(&key));
                 }
             }
         }
@@ -191,10 +195,9 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
         keys.extend(gone.iter().map(|object| key_of(object.meta())));
         let there = listed.drain().filter_map(|(_, object)| object).map(Event::Apply);
         self.write(there.chain(gone.into_iter().map(|object| Event::Delete(Arc::unwrap_or_clone(object)))));
+        let told: Vec<W> = keys.iter().map(|key| self.tell(key)).collect();
         self.note_synced();
-        for key in &keys {
-            self.tell(key);
-        }
+        told.into_iter().for_each(&*self.wake);
     }
 
     fn follows(&self, key: &ObjectRef<K>) -> bool {
@@ -227,8 +230,8 @@ impl<K: Followed, F: Fn(&ObjectRef<K>, Option<&Arc<K>>)> Follower<K, F> {
         }
     }
 
-    fn tell(&self, key: &ObjectRef<K>) {
-        (self.changed)(key, self.known(key).as_ref());
+    fn tell(&self, key: &ObjectRef<K>) -> W {
+        (self.changed)(key, self.known(key).as_ref())
     }
 
     fn known(&self, key: &ObjectRef<K>) -> Option<Arc<K>> {
@@ -270,4 +273,49 @@ fn describe(error: &watcher::Error) -> String {
         return sync::NOT_INSTALLED.to_owned();
     }
     format!("{} ({})", status.message, status.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use kantor_api::Project;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kind_counts_as_known_once_all_of_its_list_is_taken_in_and_only_then_somebody_is_woken() {
+        let project = |name: &str| -> Read<Project> {
+            let spec = json!({"deploymentPipelineRef": "default"});
+            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "acme"}, "spec": spec}))
+                .unwrap()
+        };
+        let list =
+            [Event::Init, Event::InitApply(project("a")), Event::InitApply(project("b")), Event::InitDone];
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&Event::Init);
+        writer.apply_watcher_event(&Event::InitDone);
+        let board = SyncBoard::default();
+        board.set("projects", KindState::Listing);
+        let seen: Arc<Mutex<Vec<(&str, bool)>>> = Arc::default();
+        let note = |what: &'static str| {
+            let (board, seen) = (board.clone(), seen.clone());
+            move || seen.lock().unwrap().push((what, board.behind("projects").is_none()))
+        };
+        let (taken_in, woken) = (note("taken in"), note("woken"));
+        let mut follower = Follower {
+            place: "projects".to_owned(),
+            namespace: None,
+            names: None,
+            store,
+            writer: Arc::new(Mutex::new(writer)),
+            listed: HashMap::new(),
+            sync: board.clone(),
+            changed: Arc::new(move |_: &ObjectRef<Project>, _: Option<&Arc<Project>>| taken_in()),
+            wake: Arc::new(move |()| woken()),
+        };
+        assert!(follower.run(stream::iter(list.map(Ok))).await);
+        let expected = [("taken in", false), ("taken in", false), ("woken", true), ("woken", true)];
+        assert_eq!(*seen.lock().unwrap(), expected);
+    }
 }

@@ -20,5 +20,6 @@ mod observing;
 mod organization;
 mod process;
 mod release;
+mod restoring;
 mod scoping;
 mod support;

@@ -21,10 +21,10 @@ use crate::{
 type Sample = (BTreeMap<String, String>, f64);
 
 /// What is scraped, by name.
-struct Scraped(BTreeMap<String, Vec<Sample>>);
+pub struct Scraped(BTreeMap<String, Vec<Sample>>);
 
 impl Scraped {
-    async fn of(stage: &Stage) -> Self {
+    pub async fn of(stage: &Stage) -> Self {
         let (status, text) = stage.operator.get("/metrics").await.unwrap();
         assert_eq!(status, 200);
         let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
@@ -39,6 +39,11 @@ impl Scraped {
             samples.entry(name.to_owned()).or_default().push((labels.collect(), value.parse().unwrap()));
         }
         Self(samples)
+    }
+
+    /// The values of all samples of a name.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = f64> {
+        self.0.get(name).into_iter().flatten().map(|(_, value)| *value)
     }
 
     fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
@@ -73,6 +78,18 @@ impl Scraped {
     }
 }
 
+/// How often objects of a controller were looked at, without an error.
+pub async fn looks(stage: &Stage, controller: &str) -> f64 {
+    let labels = [("controller", controller), ("result", "success")];
+    Scraped::of(stage).await.get("kantor_reconciles_total", &labels).unwrap()
+}
+
+/// Waits until objects of a controller were looked at more often than `before`.
+pub async fn until_looked_at(stage: &Stage, controller: &str, before: f64) {
+    let labels = [("controller", controller), ("result", "success")];
+    until_value(stage, "kantor_reconciles_total", &labels, |count| count > before).await;
+}
+
 /// Waits until a sample has a value.
 async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
     wait::until(&format!("{name} {labels:?}"), PATIENCE, || async {
@@ -104,8 +121,10 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
     })
     .await
     .unwrap();
-    let scraped = Scraped::of(stage).await;
     let (plane, lost) = (("data_plane", "acme/plane"), ("data_plane", "acme/lost"));
+    // A plane is probed for the first time some seconds after it was found.
+    until_value(stage, "kantor_plane_probe_duration_seconds_count", &[plane], |count| count > 0.0).await;
+    let scraped = Scraped::of(stage).await;
     for (name, labels, expected) in [
         ("kantor_leader", &[][..], 1.0),
         ("kantor_objects", &[("kind", "Deployment"), ("ready", "true")], 1.0),

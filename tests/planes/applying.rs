@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Stage, full, options, soon};
+use crate::support::{PATIENCE, Stage, full, options, reads_an_object, soon};
 
 const SELECTOR: &str = "openchoreo.dev/managed-by=release-controller";
 
@@ -88,7 +88,7 @@ async fn what_was_applied_is_covered_whatever_the_server_makes_of_it_and_then_co
         }
     }
     stage.proxy.assert_no_writes_since(mark);
-    let reads = stage.proxy.since(mark).verb(Verb::Get).filter(|r| !crate::support::is_probe(r));
+    let reads = stage.proxy.since(mark).filter(reads_an_object);
     assert!(reads.is_empty(), "{reads}");
 
     // Without controllers a namespace stays for ever, and claims keep their finalizer until it is taken off.
@@ -142,7 +142,7 @@ async fn what_goes_at_once_is_not_looked_for_again() {
     }
     let asked = stage.proxy.since(mark);
     assert_eq!(asked.clone().verb(Verb::Delete).len(), all.len(), "{asked}");
-    let reads = asked.verb(Verb::Get).filter(|record| !crate::support::is_probe(record));
+    let reads = asked.filter(reads_an_object);
     assert!(reads.is_empty(), "{reads}");
     for (wanted, _) in &all {
         assert!(api(&stage, wanted).get_opt(&wanted.object.name_any()).await.unwrap().is_none());

@@ -258,3 +258,9 @@ pub fn config_map(name: &str, labels: &[(&str, &str)]) -> ConfigMap {
 pub fn is_probe(record: &Record) -> bool {
     record.verb() == Verb::Get && record.resource() == "namespaces" && record.name() == "kube-system"
 }
+
+/// Whether a request reads one object, other than for the connector: that one probes, and asks what the server serves
+/// whenever its definitions change, at times that no test knows.
+pub fn reads_an_object(record: &Record) -> bool {
+    record.verb() == Verb::Get && !record.resource().is_empty() && !is_probe(record)
+}

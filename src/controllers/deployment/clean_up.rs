@@ -54,7 +54,7 @@ pub(super) async fn remove_other_isolation(
             continue;
         };
         let followed = place.plane.follow(&resource, SHARED, Follow::Whole);
-        let _ = tokio::time::timeout(place.plane.deadline, followed.synced()).await;
+        followed.listed(place.plane.deadline).await;
         let found = followed.get(Some(&rendered.namespace), deployment::ISOLATION);
         items.extend(found.map(|found| InventoryItem {
             group: group.to_owned(),

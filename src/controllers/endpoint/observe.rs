@@ -7,7 +7,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 use crate::{
-    controllers::owned::{OWNED, followed},
+    controllers::owned::{OWNED, followed, list_of},
     core::{
         changes,
         endpoint::{GuardedRoute, Listener, Plan, Seen, assess, listener},
@@ -80,11 +80,11 @@ pub(super) async fn standing(
     deployment_uid: &str,
 ) -> Standing {
     if let Some(gateways) = gateways(plane) {
-        let _ = tokio::time::timeout(plane.deadline, gateways.synced()).await;
+        let is_known = gateways.listed(plane.deadline).await;
         let missing = routes
             .iter()
             .map(|route| &route.gateway)
-            .find(|(name, namespace)| gateways.is_synced() && gateways.get(Some(namespace), name).is_none());
+            .find(|(name, namespace)| is_known && gateways.get(Some(namespace), name).is_none());
         if let Some((name, namespace)) = missing {
             let message = format!(
                 "data plane {} has no Gateway {name} in namespace {namespace}: make one, or name another in its spec.gateway",
@@ -99,34 +99,37 @@ pub(super) async fn standing(
         Some((reason, message, false)) => return Standing::Progressing { reason, message },
         None => {}
     }
-    match &plan.service {
-        Some(service) if !routes.is_empty() && !has_endpoints(plane, deployment_uid, service).await => {
-            let message = format!("no pod behind Service {service} is ready");
-            Standing::Progressing { reason: reasons::BACKEND_NOT_READY, message }
-        }
-        _ => Standing::Ready { reason: reasons::ENDPOINT_READY, message: "Endpoint is ready".to_owned() },
-    }
+    let backend = match &plan.service {
+        Some(service) if !routes.is_empty() => backend(plane, deployment_uid, service).await,
+        _ => None,
+    };
+    backend.unwrap_or_else(|| Standing::Ready {
+        reason: reasons::ENDPOINT_READY,
+        message: "Endpoint is ready".to_owned(),
+    })
 }
 
-/// Whether anybody answers behind a Service of the Deployment with this UID.
-async fn has_endpoints(plane: &Plane, deployment_uid: &str, service: &str) -> bool {
-    let Serving::Served { resource, .. } =
-        plane.serving(&Kind::new("discovery.k8s.io", "v1", "EndpointSlice"))
-    else {
-        return true;
-    };
+/// Why nobody answers behind a Service of the Deployment with this UID, or why that is not known, unless somebody does.
+async fn backend(plane: &Plane, deployment_uid: &str, service: &str) -> Option<Standing> {
+    let kind = Kind::new("discovery.k8s.io", "v1", "EndpointSlice");
+    let Serving::Served { resource, .. } = plane.serving(&kind) else { return None };
     // The labels of a Service are those of its slices.
     let slices = plane.follow(&resource, OWNED, Follow::Whole);
-    let _ = tokio::time::timeout(plane.deadline, slices.synced()).await;
+    if !slices.listed(plane.deadline).await {
+        let message = format!("waiting for {}", list_of(&kind.kind, plane));
+        return Some(Standing::Progressing { reason: reasons::APPLY_WAITING, message });
+    }
     let is_its = |labels: &BTreeMap<String, String>| {
         labels.get("kubernetes.io/service-name").is_some_and(|name| name == service)
     };
-    slices.owned_by(deployment_uid).iter().any(|slice| {
+    let answers = slices.owned_by(deployment_uid).iter().any(|slice| {
         is_its(slice.labels())
             && slice.data.pointer("/endpoints").and_then(Value::as_array).into_iter().flatten().any(
                 |endpoint| endpoint.pointer("/conditions/ready").and_then(Value::as_bool).unwrap_or(true),
             )
-    })
+    });
+    let message = format!("no pod behind Service {service} is ready");
+    (!answers).then_some(Standing::Progressing { reason: reasons::BACKEND_NOT_READY, message })
 }
 
 /// What identifies an object.

@@ -23,8 +23,8 @@ pub(super) enum Located {
     At(Box<Place>),
     /// That cannot be told, or the plane does not answer.
     Nowhere(Report),
-    /// It is not known yet, and what was said last may still hold.
-    NotYet,
+    /// It is not known yet, and what was said last may still hold; if nothing was, this is to be said.
+    NotYet(Option<Report>),
 }
 
 /// A plane that Releases go to.
@@ -65,14 +65,17 @@ pub(super) fn locate(release: &Release, context: &Context) -> Located {
         Ok(id) => context.world.stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace)),
         Err(error) => return nowhere(Standing::unresolved(&error)),
     };
-    let Some(environment) = environment else { return Located::NotYet };
+    let Some(environment) = environment else { return Located::NotYet(None) };
     match place::locate(&environment, context) {
         place::Located::At(at) => {
             let checks = context.releases.checks(&at.data_plane);
             Located::At(Box::new(Place { at: *at, checks }))
         }
-        place::Located::NotYet(_) if member::is_spoken_for(release) => Located::NotYet,
-        place::Located::NotYet(standing) | place::Located::Nowhere(standing) => nowhere(standing),
+        place::Located::NotYet(standing) => match nowhere(standing) {
+            Located::Nowhere(report) if !member::is_spoken_for(release) => Located::NotYet(Some(report)),
+            _ => Located::NotYet(None),
+        },
+        place::Located::Nowhere(standing) => nowhere(standing),
     }
 }
 
@@ -80,7 +83,7 @@ fn nowhere(standing: Standing) -> Located {
     match standing {
         Standing::Stalled { reason, message } => Located::Nowhere(Report::refused(reason, message)),
         Standing::Unknown { reason, message } => Located::Nowhere(Report::unknown(reason, message)),
-        _ => Located::NotYet,
+        _ => Located::NotYet(None),
     }
 }
 

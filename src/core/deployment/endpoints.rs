@@ -14,14 +14,9 @@ use kube::{Resource, ResourceExt};
 use super::configuration::template_name;
 use crate::core::{hierarchy::logical_name, release::label_value};
 
-/// Annotations that speak to Kantor about the object that they are on.
-const OF_ONE_OBJECT: [&str; 5] = [
-    annotations::PAUSED,
-    annotations::DELETION_POLICY,
-    annotations::ADOPT,
-    annotations::REPLACE,
-    annotations::INTENT_HASH,
-];
+/// Annotations that speak to Kantor about the object that they are on. Who takes over a Deployment takes over its routes.
+const OF_ONE_OBJECT: [&str; 4] =
+    [annotations::PAUSED, annotations::DELETION_POLICY, annotations::REPLACE, annotations::INTENT_HASH];
 
 /// What kubectl notes on an object about that object.
 const OF_KUBECTL: &str = "kubectl.kubernetes.io/";

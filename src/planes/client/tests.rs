@@ -36,6 +36,7 @@ fn remote(auth: Auth) -> RemoteAccess {
 
 fn open(access: &Access) -> Result<Connection, AccessError> {
     let settings = ClientSettings {
+        deadline: Duration::from_secs(10),
         connect_timeout: Duration::from_secs(5),
         concurrency: 1,
         qps: 1,

@@ -60,7 +60,10 @@ pub(super) async fn follow_kinds(
             () = sleep_until(looks.due()) => {
                 looks.looked(Instant::now());
                 // The connector's probes say whether the plane is in order.
-                let Ok((version, capabilities, found)) = probe::refresh(&probes, deadline).await else { continue };
+                let Ok((version, capabilities, found)) = probe::refresh(&probes, deadline).await else {
+                    looks.failed(Instant::now());
+                    continue;
+                };
                 let other_kinds = kinds.send_if_modified(|kinds| {
                     let other = *kinds != found;
                     *kinds = found;
@@ -89,6 +92,11 @@ impl Looks {
 
     fn changed(&mut self, now: Instant) {
         self.soon.get_or_insert(now + SOON);
+        self.later = Some(now + LATER);
+    }
+
+    /// Nothing was seen: whatever there was to see still is.
+    fn failed(&mut self, now: Instant) {
         self.later = Some(now + LATER);
     }
 
@@ -122,5 +130,7 @@ mod tests {
         assert_eq!(looks.due(), at(400) + LATER);
         looks.looked(at(3400));
         assert_eq!(looks.due(), at(3400) + EVER);
+        looks.failed(at(3500));
+        assert_eq!(looks.due(), at(3500) + LATER);
     }
 }

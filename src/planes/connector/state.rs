@@ -132,6 +132,16 @@ impl Machine {
         &self.state
     }
 
+    /// Whether it is away and was there before.
+    pub(super) const fn was_lost(&self) -> bool {
+        matches!(self.state, PlaneState::Disconnected { last_contact: Some(_), .. })
+    }
+
+    /// Whether it is connected and did not answer the last time.
+    pub(super) const fn is_in_doubt(&self) -> bool {
+        matches!(self.state, PlaneState::Connected { .. }) && self.failures > 0
+    }
+
     /// An attempt found a cluster. Disconnect means that it is the wrong one.
     pub(super) fn found(&mut self, now: Timestamp, facts: &Facts) -> Verdict {
         if let Err(failure) = self.identify(&facts.cluster_uid) {

@@ -1,14 +1,10 @@
 //! One watch: it fills its store and tells what changed.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, pin_mut};
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{ApiResource, DynamicObject, TypeMeta},
     core::{PartialObjectMeta, error_boundary::InvalidObject},
     runtime::{
@@ -22,9 +18,9 @@ use tracing::{info, warn};
 use super::{
     Follow, FollowState, Followed, RemoteChange, Surroundings,
     progress::Progress,
-    store::{Listed, Name, Packed, Store, name_of},
+    store::{Kept, Name, Store, name_of},
 };
-use crate::reading::Read;
+use crate::reading::{PAGE, Read};
 
 /// What the server refuses is asked for again at least this often.
 const LAST_RETRY: Duration = Duration::from_mins(1);
@@ -62,7 +58,7 @@ struct Follower {
     selector: String,
     what: Follow,
     /// What a list in progress has named so far.
-    listed: Vec<(Listed, Packed)>,
+    listed: Vec<(Name, Kept)>,
 }
 
 impl Follower {
@@ -72,8 +68,7 @@ impl Follower {
         loop {
             self.surroundings.kinds.borrow_and_update();
             let (resource, client) = (self.followed.resource.clone(), self.surroundings.client.clone());
-            // Page by page: each is in memory as a whole.
-            let config = watcher::Config::default().page_size(100);
+            let config = watcher::Config::default().page_size(PAGE);
             let config = watcher::Config { label_selector: some(&self.selector), ..config };
             let refused = match self.what {
                 Follow::Whole => {
@@ -148,14 +143,18 @@ impl Follower {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
                 let object = stored(object);
-                self.listed.push((Listed::of(&object), Packed::of(&object)));
+                if self.listed.is_empty() && !self.followed.is_synced() {
+                    // One before it may have failed.
+                    self.set(FollowState::Listing);
+                }
+                self.listed.push((name_of(&object), Kept::of(&object)));
             }
             Event::InitDone => self.finish_list(),
             Event::Apply(object) => {
                 let object = stored(object);
                 let of_another = self.followed.store.put(&object);
                 self.set(FollowState::Synced);
-                self.seen(object.metadata.resource_version.as_deref());
+                self.followed.progress.reached(number(object.metadata.resource_version.as_deref()));
                 // Whoever it belonged to has lost it.
                 for object in of_another.into_iter().chain([object]) {
                     self.tell(name_of(&object), object.metadata.labels.unwrap_or_default(), false);
@@ -166,7 +165,7 @@ impl Follower {
                 let name = name_of(&object);
                 self.followed.store.remove(&name);
                 self.set(FollowState::Synced);
-                self.seen(object.metadata.resource_version.as_deref());
+                self.followed.progress.reached(number(object.metadata.resource_version.as_deref()));
                 self.tell(name, object.metadata.labels.unwrap_or_default(), true);
             }
         }
@@ -174,26 +173,20 @@ impl Follower {
 
     /// A list tells what is there, not what has gone since the last one: that is what it no longer names.
     fn finish_list(&mut self) {
-        let (listed, packed): (Vec<Listed>, Vec<Packed>) =
-            std::mem::take(&mut self.listed).into_iter().unzip();
-        let mut before: HashMap<Name, DynamicObject> = self.followed.store.refill(listed.iter().zip(packed));
+        let listed = std::mem::take(&mut self.listed);
+        let newest = listed.iter().map(|(_, kept)| number(kept.version.as_deref())).max();
+        let (changed, gone) = self.followed.store.refill(listed);
         self.set(FollowState::Synced);
-        for Listed { name, version, .. } in listed {
-            self.seen(version.as_deref());
-            if before.remove(&name).is_none_or(|known| known.resource_version() != version)
-                && let Some(object) = self.followed.store.get(name.0.as_deref(), &name.1)
-            {
+        self.followed.progress.reached(newest.unwrap_or_default());
+        for name in changed {
+            if let Some(object) = self.followed.store.get(name.0.as_deref(), &name.1) {
                 self.tell(name, object.metadata.labels.unwrap_or_default(), false);
             }
         }
-        for (name, gone) in before {
-            self.tell(name, gone.metadata.labels.unwrap_or_default(), true);
+        for (name, gone) in gone {
+            let labels = gone.packed.object().metadata.labels;
+            self.tell(Name::clone(&name), labels.unwrap_or_default(), true);
         }
-    }
-
-    fn seen(&self, version: Option<&str>) {
-        let version = version.and_then(|version| version.parse::<u64>().ok());
-        self.followed.progress.reached(version.unwrap_or_default());
     }
 
     fn tell(&self, (namespace, name): Name, labels: BTreeMap<String, String>, deleted: bool) {
@@ -232,6 +225,11 @@ impl Follower {
 /// Metadata in the form of whole objects, so that there is one kind of store.
 fn without_data(object: PartialObjectMeta<DynamicObject>) -> DynamicObject {
     DynamicObject { types: object.types, metadata: object.metadata, data: serde_json::json!({}) }
+}
+
+/// Versions are numbers that grow, on all servers that there are; nobody waits for one that is not.
+fn number(version: Option<&str>) -> u64 {
+    version.and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 fn some(selector: &str) -> Option<String> {

@@ -19,7 +19,6 @@ pub(super) fn name_of(object: &DynamicObject) -> Name {
 
 /// An object as it is kept: as text, which takes a fifth of the memory that its parts take. Each is looked at once in a
 /// while, and there are many.
-#[derive(Debug)]
 pub(super) struct Packed(Box<str>);
 
 impl Packed {
@@ -32,17 +31,17 @@ impl Packed {
     }
 }
 
-/// What has to be known of an object of a list, so that it is not read off its text again.
-pub(super) struct Listed {
-    pub(super) name: Name,
+/// What is kept of an object, with what is looked at more often than to be read off its text each time.
+pub(super) struct Kept {
+    pub(super) packed: Packed,
     pub(super) version: Option<String>,
     owner: Option<Arc<str>>,
 }
 
-impl Listed {
+impl Kept {
     pub(super) fn of(object: &DynamicObject) -> Self {
         let owner = owner_uid(object.labels()).map(Into::into);
-        Self { name: name_of(object), version: object.resource_version(), owner }
+        Self { packed: Packed::of(object), version: object.resource_version(), owner }
     }
 }
 
@@ -54,11 +53,6 @@ pub(super) struct Store(RwLock<Objects>);
 struct Objects {
     by_name: HashMap<Arc<Name>, Kept>,
     by_owner: HashMap<Arc<str>, Vec<Arc<Name>>>,
-}
-
-struct Kept {
-    packed: Packed,
-    owner: Option<Arc<str>>,
 }
 
 impl Store {
@@ -80,9 +74,9 @@ impl Store {
 
     /// Adds or replaces an object; returns what it was if that was another owner's.
     pub(super) fn put(&self, object: &DynamicObject) -> Option<DynamicObject> {
-        let packed = Packed::of(object);
-        let owner = owner_uid(object.labels()).map(Into::into);
-        let old = self.write(|objects| objects.put(name_of(object), packed, owner.clone()))?;
+        let kept = Kept::of(object);
+        let owner = kept.owner.clone();
+        let old = self.write(|objects| objects.put(name_of(object), kept))?;
         (old.owner != owner).then(|| old.packed.object())
     }
 
@@ -91,17 +85,19 @@ impl Store {
         self.write(|objects| objects.remove(name));
     }
 
-    /// Replaces everything; returns what there was.
-    pub(super) fn refill<'a>(
-        &self,
-        all: impl IntoIterator<Item = (&'a Listed, Packed)>,
-    ) -> HashMap<Name, DynamicObject> {
-        let mut new = Objects::default();
-        for (listed, packed) in all {
-            new.put(listed.name.clone(), packed, listed.owner.clone());
-        }
-        let before = self.write(|objects| std::mem::replace(objects, new));
-        before.by_name.into_iter().map(|(name, kept)| (Name::clone(&name), kept.packed.object())).collect()
+    /// Replaces everything; tells what is new or another version, and what has gone.
+    pub(super) fn refill(&self, all: Vec<(Name, Kept)>) -> (Vec<Name>, HashMap<Arc<Name>, Kept>) {
+        self.write(|objects| {
+            let mut gone = std::mem::take(objects).by_name;
+            let mut changed = Vec::new();
+            for (name, kept) in all {
+                if gone.remove(&name).is_none_or(|known| known.version != kept.version) {
+                    changed.push(name.clone());
+                }
+                objects.put(name, kept);
+            }
+            (changed, gone)
+        })
     }
 
     fn read<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
@@ -114,14 +110,14 @@ impl Store {
 }
 
 impl Objects {
-    fn put(&mut self, name: Name, packed: Packed, owner: Option<Arc<str>>) -> Option<Kept> {
+    fn put(&mut self, name: Name, kept: Kept) -> Option<Kept> {
         // The owner may be another one now.
         let old = self.remove(&name);
         let name = Arc::new(name);
-        if let Some(owner) = &owner {
+        if let Some(owner) = &kept.owner {
             self.by_owner.entry(owner.clone()).or_default().push(name.clone());
         }
-        self.by_name.insert(name, Kept { packed, owner });
+        self.by_name.insert(name, kept);
         old
     }
 
@@ -169,6 +165,25 @@ mod tests {
     }
 
     #[test]
+    fn a_list_tells_what_is_new_or_another_version_and_what_has_gone() {
+        let store = Store::default();
+        let version = |name: &str, version: &str| {
+            let mut object = object(name, None);
+            object.metadata.resource_version = Some(version.to_owned());
+            object
+        };
+        for name in ["same", "other", "gone"] {
+            store.put(&version(name, "1"));
+        }
+        let list = [version("same", "1"), version("other", "2"), version("new", "2")];
+        let list = list.iter().map(|object| (name_of(object), Kept::of(object))).collect();
+        let (changed, gone) = store.refill(list);
+        assert_eq!(changed.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["other", "new"]);
+        assert_eq!(gone.keys().map(|name| name.1.as_str()).collect::<Vec<_>>(), ["gone"]);
+        assert_eq!(store.all().len(), 3);
+    }
+
+    #[test]
     fn the_owner_index_follows_changes_and_removals() {
         let store = Store::default();
         store.put(&object("a", Some("one")));
@@ -181,8 +196,9 @@ mod tests {
         store.remove(&(Some("ns".to_owned()), "b".to_owned()));
         assert!(owned(&store, "one").is_empty());
         let new = object("c", Some("two"));
-        let before = store.refill([(&Listed::of(&new), Packed::of(&new))]);
-        assert_eq!((before.len(), owned(&store, "two")), (1, vec!["c".to_owned()]));
+        let (changed, gone) = store.refill(vec![(name_of(&new), Kept::of(&new))]);
+        assert_eq!((changed, gone.len()), (vec![name_of(&new)], 1));
+        assert_eq!(owned(&store, "two"), ["c"]);
         store.remove(&(Some("ns".to_owned()), "c".to_owned()));
         assert!(
             store.read(|objects| objects.by_owner.is_empty()),

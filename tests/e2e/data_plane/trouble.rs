@@ -137,6 +137,29 @@ async fn namespaces_go_with_their_environment_or_project_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plane_that_was_removed_by_force_may_be_another_cluster_when_it_is_made_anew() {
+    let (stage, old, new) = tokio::join!(acme(), plain_plane("old"), plain_plane("new"));
+    register(&stage, "plane", &plane_kubeconfig(&old).await).await;
+    let first = plane_ready(&stage, "plane").await;
+    environment(&stage, "dev", "plane").await;
+    plane_namespace(&old, "dp-dev", "dev").await;
+    recorded(&stage, "dev", "dp-dev").await;
+    stage.delete::<DataPlane>("acme/plane").await;
+    stage
+        .until("the plane says that it is used", "acme/plane", |plane: Option<&DataPlane>| {
+            condition(plane?, "Stalled").filter(|said| said.1 == "InUse").map(|_| ())
+        })
+        .await;
+    stage.patch::<DataPlane>("acme/plane", json!({"metadata": {"finalizers": null}})).await;
+    stage.until_gone::<DataPlane>("acme/plane").await;
+
+    stage.delete::<Secret>("acme/plane").await;
+    register(&stage, "plane", &plane_kubeconfig(&new).await).await;
+    let second = plane_ready(&stage, "plane").await;
+    assert_ne!(first.status.unwrap().cluster_uid, second.status.unwrap().cluster_uid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_dead_planes_do_not_hold_up_a_living_one() {
     let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
     let dead = |i: usize| -> DataPlane {

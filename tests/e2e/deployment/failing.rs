@@ -12,7 +12,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::support::{IMAGE, Shop, endpoint, item, labelled, namespace};
-use crate::support::{PATIENCE, condition};
+use crate::{
+    observing::{looks, until_looked_at},
+    release::support::start_operator,
+    support::{PATIENCE, condition, is_ready},
+};
 
 /// Applies of workloads.
 fn applies() -> Match {
@@ -25,6 +29,20 @@ fn colour(colour: &str) -> Value {
 
 fn colour_of(workload: &Value) -> &Value {
     &workload["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
+}
+
+/// A shop whose Deployment `cart` is white and has nothing to do.
+async fn white_cart() -> (Shop, Deployment) {
+    let shop = Shop::open().await;
+    shop.artifact("cart", "cart", IMAGE, json!({"application": colour("white")})).await;
+    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let deployment = shop.ready("cart").await;
+    shop.quiet().await;
+    (shop, deployment)
+}
+
+async fn until_black(shop: &Shop, deployment: &Deployment) {
+    shop.workload("it is black", deployment, |workload| (colour_of(workload) == "black").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,8 +92,7 @@ async fn an_error_of_the_plane_is_said_and_what_comes_in_between_is_taken_togeth
     let message = shop.says("cart", "Ready", "False", "ApplyFailed").await;
     assert!(message.contains("the disk is full") && message.contains("Deployment"), "{message}");
     fault.remove();
-    shop.workload("it is black", &deployment, |workload| (colour_of(workload) == "black").then_some(()))
-        .await;
+    until_black(&shop, &deployment).await;
     shop.ready("cart").await;
     shop.quiet().await;
 
@@ -117,6 +134,77 @@ async fn an_error_of_the_plane_is_said_and_what_comes_in_between_is_taken_togeth
     shop.stage.delete::<Environment>("acme/dev").await;
     shop.stage.until_gone::<Environment>("acme/dev").await;
     assert_nothing_left(&before, &shop.plane.client, PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plane_that_is_lost_in_the_middle_of_the_work_is_told_as_lost_and_as_nothing_else() {
+    let (shop, deployment) = white_cart().await;
+
+    let mark = shop.stage.proxy.mark();
+    let hung = shop.plane.proxy.fault(Fault::when(applies()).then(Action::Hang));
+    shop.configure("cart", colour("black")).await;
+    hung.await_hit(PATIENCE).await.unwrap();
+    let refused = shop.plane.proxy.fault(Fault::when(Match::new()).then(Action::status(401)));
+    shop.says("cart", "Ready", "Unknown", "DataPlaneUnreachable").await;
+    let told = shop.stage.proxy.writes_since(mark).resource("deployments/status");
+    for write in told.iter() {
+        let status = write.body.json().unwrap()["status"].take();
+        let conditions = status["conditions"].as_array().unwrap();
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
+        assert_eq!(ready["reason"], "DataPlaneUnreachable", "{told}");
+    }
+
+    hung.remove();
+    refused.remove();
+    until_black(&shop, &deployment).await;
+    shop.ready("cart").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plane_whose_namespaces_could_not_be_followed_for_a_while_goes_on_by_itself() {
+    let (shop, deployment) = white_cart().await;
+
+    let follows = Match::new().verb(Verb::List).verb(Verb::Watch).resource("namespaces");
+    let refused = shop.plane.proxy.fault(Fault::when(follows).then(Action::status(403)));
+    shop.plane.proxy.cut_connections();
+    refused.await_hit(PATIENCE).await.unwrap();
+    let before = looks(&shop.stage, "deployment").await;
+    shop.configure("cart", colour("black")).await;
+    until_looked_at(&shop.stage, "deployment", before).await;
+    refused.remove();
+    until_black(&shop, &deployment).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_its_turn_is_deleted_without_one() {
+    let mut shop = Shop::open().await;
+    shop.component("till", "Service").await;
+    for name in ["cart", "till"] {
+        shop.artifact(name, name, IMAGE, json!({"application": colour("white")})).await;
+        shop.deploy(name, name, "dev", json!({"deploymentArtifactRef": name})).await;
+        shop.ready(name).await;
+    }
+    shop.stage.operator.kill().unwrap();
+    shop.stage.operator.ended().await.unwrap();
+    // One turn of each kind, which lasts longer than the test.
+    start_operator(&mut shop.stage, &["--plane-concurrency=2", "--plane-timeout=10m"]).await;
+    shop.stage.operator.ready().await.unwrap();
+    shop.quiet().await;
+
+    let held = shop.plane.proxy.fault(Fault::when(applies().nth(1)).then(Action::HoldBefore));
+    shop.configure("cart", colour("black")).await;
+    held.await_hit(PATIENCE).await.unwrap();
+    shop.configure("till", colour("black")).await;
+    // Whoever is woken by an artifact is woken before it says that it was seen.
+    let stage = &shop.stage;
+    stage
+        .until("the edit was seen", "acme/till", |artifact: Option<&DeployableArtifact>| {
+            artifact.filter(|artifact| is_ready(*artifact)).map(|_| ())
+        })
+        .await;
+    shop.delete("till").await;
+    held.release();
+    shop.ready("cart").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use kantor_api::{Component, Deployment, DeploymentTrack, Endpoint, Project};
 use kantor_testbed::{
-    proxy::{Action, Fault, Match},
+    proxy::{Action, Fault, Match, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
 };
 use kube::{
@@ -12,7 +12,10 @@ use kube::{
 use serde_json::json;
 
 use super::support::{HTTP_ROUTE, Mall, name, oauth2, open, template};
-use crate::support::{PATIENCE, condition};
+use crate::{
+    observing::{looks, until_looked_at},
+    support::{PATIENCE, condition},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_goes_with_all_it_had_also_after_its_parents() {
@@ -56,6 +59,26 @@ async fn an_endpoint_goes_with_all_it_had_also_after_its_parents() {
     // What was the Deployment's, which nobody cleans up after it was forced away, goes with the namespace.
     mall.shop.plane.api("v1/Namespace", "").delete(&home, &DeleteParams::default()).await.unwrap();
     assert_nothing_left(&plane, &mall.shop.plane.client, PATIENCE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_an_endpoint_that_goes_with_its_deployment_nothing_else_is_said() {
+    let mall = Mall::open().await;
+    mall.deploy(json!([template("api", "/v1", json!({"public": open(json!([]))}))])).await;
+    mall.ready(&name("api")).await;
+    mall.shop.quiet().await;
+    let stage = &mall.shop.stage;
+    let mark = stage.proxy.mark();
+    let before = looks(stage, "endpoint").await;
+    let deletions = Match::new().verb(Verb::Delete).group("openchoreo.dev").resource("endpoints");
+    let held = stage.proxy.fault(Fault::when(deletions).then(Action::HoldBefore));
+    stage.delete::<Deployment>("acme/cart").await;
+    held.await_hit(PATIENCE).await.unwrap();
+    until_looked_at(stage, "endpoint", before).await;
+    held.release();
+    stage.until_gone::<Deployment>("acme/cart").await;
+    let told = stage.proxy.writes_since(mark).filter(|write| write.body.contains("ParentDeleting"));
+    assert!(told.is_empty(), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,12 @@
 //! Routes: made, changed, repaired and told of.
 
+use std::time::Duration;
+
 use kantor_api::{Component, DeployableArtifact, Deployment, Endpoint, Environment};
-use kantor_testbed::snapshot::{Options, Snapshot, assert_nothing_left};
+use kantor_testbed::{
+    proxy::{Action, Fault, Match, Record, Verb},
+    snapshot::{Options, Snapshot, assert_nothing_left},
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -12,6 +17,9 @@ use crate::{
     deployment::support::{IMAGE, Shop, labelled},
     support::{PATIENCE, is_ready},
 };
+
+/// The operator's `--plane-timeout` is 10 s.
+const LONGER_THAN_A_CALL: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_endpoints_of_one_deployment_live_side_by_side_and_each_loses_only_its_own() {
@@ -103,8 +111,19 @@ async fn a_second_look_and_a_restart_cost_the_plane_nothing_and_drift_is_repaire
     mall.shop.stage.operator.kill().unwrap();
     mall.shop.stage.operator.ended().await.unwrap();
     let (here, there) = (mall.shop.stage.proxy.mark(), mall.shop.plane.proxy.mark());
+    // Lists may take longer than any other call may: what is not known yet is neither gone nor in trouble.
+    let kinds = ["deployments", "endpointslices"];
+    let slow = kinds.map(|kind| {
+        let lists = Match::new().verb(Verb::List).resource(kind).always();
+        mall.shop.plane.proxy.fault(Fault::when(lists).then(Action::Delay(LONGER_THAN_A_CALL)))
+    });
     crate::release::support::start_operator(&mut mall.shop.stage, &[]).await;
     mall.shop.stage.operator.ready().await.unwrap();
+    for kind in kinds {
+        let is_listed = move |record: &Record| record.verb() == Verb::Watch && record.resource() == kind;
+        mall.shop.plane.proxy.await_request_since(there, is_listed, PATIENCE).await.unwrap();
+    }
+    drop(slow);
     mall.shop.quiet().await;
     let writes = mall.shop.plane.proxy.writes_since(there);
     assert!(writes.is_empty(), "{writes}");

@@ -42,7 +42,7 @@ fn a_template_without_a_name_is_called_endpoint() {
 }
 
 #[test]
-fn annotations_that_speak_about_the_deployment_stay_with_it() {
+fn annotations_that_speak_about_the_deployment_stay_with_it_but_for_what_may_be_taken_over() {
     let mut world = world();
     let annotations = [
         ("team", "shop"),
@@ -67,6 +67,7 @@ fn annotations_that_speak_about_the_deployment_stay_with_it() {
         json!(endpoint(&world).annotations()),
         json!({
             "team": "shop",
+            "openchoreo.dev/adopt": "true",
             "openchoreo.dev/display-name": "The API",
             "openchoreo.dev/description": "Of the deployment",
         })

@@ -59,6 +59,23 @@ fn a_connected_plane_is_lost_after_so_many_failures(#[case] why: DisconnectReaso
 }
 
 #[test]
+fn trouble_is_known_by_a_missing_answer_and_by_a_plane_that_was_there_before() {
+    let mut machine = Machine::new(None);
+    machine.failed(at(0), failure(DisconnectReason::Unreachable));
+    assert!(!machine.was_lost() && !machine.is_in_doubt(), "it was never there");
+    let mut machine = connected();
+    assert!(!machine.was_lost() && !machine.is_in_doubt());
+    for n in 1..3 {
+        machine.failed(at(n), failure(DisconnectReason::Unreachable));
+        assert!(!machine.was_lost() && machine.is_in_doubt(), "failure {n}");
+    }
+    machine.failed(at(3), failure(DisconnectReason::Unreachable));
+    assert!(machine.was_lost() && !machine.is_in_doubt());
+    machine.found(at(4), &facts("one"));
+    assert!(!machine.was_lost() && !machine.is_in_doubt());
+}
+
+#[test]
 fn an_answer_between_failures_starts_the_count_anew() {
     let mut machine = connected();
     for n in 0..10 {
