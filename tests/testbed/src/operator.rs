@@ -132,12 +132,12 @@ impl Operator {
 
     /// Makes it hang (SIGSTOP).
     pub fn pause(&self) -> Result<()> {
-        self.lock().signal(Signal::STOP)
+        self.lock().pause()
     }
 
     /// Lets it go on (SIGCONT).
     pub fn resume(&self) -> Result<()> {
-        self.lock().signal(Signal::CONT)
+        self.lock().resume()
     }
 
     /// Has it log more, or no longer (SIGUSR1).

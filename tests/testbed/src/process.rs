@@ -8,8 +8,11 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
+use anyhow::{Context, Result, ensure};
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+};
 
 use crate::keeper;
 
@@ -87,6 +90,24 @@ impl Process {
         kill_process_group(pid, signal).with_context(|| format!("send {signal:?} to {}", self.name))
     }
 
+    /// Stops the process in its tracks. When this returns, none of its threads runs any more: the signal alone takes a while
+    /// to reach them on a busy machine, and they go on until then.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        // Not taken, only looked at: how it ended is for `exit` to hear.
+        let stopped_or_ended = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let this = WaitId::Pid(Pid::from_child(&self.child));
+        let status = retry_on_intr(|| waitid(this.clone(), stopped_or_ended))
+            .with_context(|| format!("wait for {} to stop", self.name))?;
+        ensure!(status.is_some_and(|status| status.stopped()), "{} has ended", self.name);
+        Ok(())
+    }
+
+    /// Lets a paused process go on.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
     /// The last lines that the process wrote.
     pub(crate) fn log_tail(&self) -> String {
         tail(&self.log)
@@ -121,4 +142,43 @@ pub(crate) fn tail(log: &Path) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, process::Command};
+
+    use super::Process;
+    use crate::folder::Folder;
+
+    /// `R`, `S`, `T`, … as the kernel tells it.
+    fn state(process: &Process) -> char {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+        stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_paused_process_has_stopped_also_on_a_busy_machine_and_goes_on_when_it_is_resumed() {
+        let folder = Folder::temporary("busy").unwrap();
+        // More than there are processors: most of them wait for one, and so does the signal.
+        let busy: Vec<Process> = (0..16)
+            .map(|n| {
+                let mut command = Command::new("sh");
+                command.args(["-c", "while :; do :; done"]);
+                Process::spawn("busy", &command, folder.path().join(n.to_string())).unwrap()
+            })
+            .collect();
+        for process in &busy {
+            process.pause().unwrap();
+            assert_eq!(state(process), 'T');
+            process.resume().unwrap();
+            assert_ne!(state(process), 'T');
+        }
+        let mut ended = Process::spawn("true", &Command::new("true"), folder.path().join("true")).unwrap();
+        while ended.exit().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(ended.pause().is_err());
+    }
 }

@@ -69,9 +69,10 @@ impl Components {
         self.lock().retain(|process| process.name() != binary.name());
     }
 
-    pub(super) fn signal(&self, binary: Binary, signal: rustix::process::Signal) -> Result<()> {
+    /// Does something with a process that runs.
+    pub(super) fn with(&self, binary: Binary, act: impl FnOnce(&Process) -> Result<()>) -> Result<()> {
         match self.lock().iter().find(|process| process.name() == binary.name()) {
-            Some(process) => process.signal(signal),
+            Some(process) => act(process),
             None => bail!("{} does not run", binary.name()),
         }
     }

@@ -1,20 +1,19 @@
 //! Breaking a cluster on purpose, and healing it.
 
 use anyhow::Result;
-use rustix::process::Signal;
 
 use super::{Cluster, builder};
-use crate::assets::Binary;
+use crate::{assets::Binary, process::Process};
 
 impl Cluster {
     /// Stops the API server in its tracks: connections are accepted by the system, and nothing answers.
     pub fn pause(&self) -> Result<()> {
-        self.components.signal(Binary::KubeApiserver, Signal::STOP)
+        self.components.with(Binary::KubeApiserver, Process::pause)
     }
 
     /// Lets a paused API server go on.
     pub fn resume(&self) -> Result<()> {
-        self.components.signal(Binary::KubeApiserver, Signal::CONT)
+        self.components.with(Binary::KubeApiserver, Process::resume)
     }
 
     /// Kills the API server: connections are refused. The data stays.
