@@ -7,6 +7,7 @@ mod deployment;
 mod endpoint;
 mod environment;
 mod events;
+mod grace;
 mod hierarchy;
 mod lines;
 mod member;
@@ -31,7 +32,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::error;
 
 pub use self::{
-    book::PlaneBook, events::Events, lines::Lines, release::Interest, remote::GatewayBook,
+    book::PlaneBook, events::Events, grace::Grace, lines::Lines, release::Interest, remote::GatewayBook,
     secrets::SecretBook, turns::StrandedTurns,
 };
 use crate::{
@@ -67,6 +68,8 @@ pub struct Context {
     pub shared: Lines<(PlaneKey, String)>,
     /// Turns for objects whose plane cannot be used.
     pub stranded: StrandedTurns,
+    /// Since when routes are as they are, for those that wait for proxies.
+    pub grace: Grace,
     /// Ends what waits, and then the process.
     pub stop: CancellationToken,
     /// What was last seen of the planes' gateways.

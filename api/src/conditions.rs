@@ -158,7 +158,8 @@ pub mod reasons {
         PARENT_PAUSED = "ParentPaused";
         /// Deployment: the workload is broken; the message says why.
         DEPLOYMENT_DEGRADED = "DeploymentDegraded";
-        /// Deployment: the workload is being removed from a data plane that it was on before.
+        /// Deployment, Endpoint: what was on another data plane before, or routes whose host names were handed over, are being
+        /// removed.
         CLEANING_UP = "CleaningUp";
         /// Endpoint: its routes are accepted and its back-end has endpoints.
         ENDPOINT_READY = "EndpointReady";

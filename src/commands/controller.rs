@@ -26,7 +26,7 @@ use crate::{
     VERSION,
     apply::{Engine, Writer},
     controllers::{
-        self, Context, Events, GatewayBook, Interest, Lines, PlaneBook, SecretBook, StrandedTurns,
+        self, Context, Events, GatewayBook, Grace, Interest, Lines, PlaneBook, SecretBook, StrandedTurns,
     },
     core::scope::Scope,
     election::Election,
@@ -138,6 +138,7 @@ fn context(
         secrets: SecretBook::default(),
         shared: Lines::default(),
         stranded: StrandedTurns::default(),
+        grace: Grace::new(args.endpoints.handover_grace),
         stop: stop.clone(),
         gateways: GatewayBook::default(),
         scope,

@@ -201,7 +201,7 @@ impl EndpointTurn<'_> {
         }
         let rendered = plan.render(&granted);
         let done = turn.apply(&rendered).await;
-        turn.conclude(recorded, plan, &rendered, &wanted, &granted, done).await
+        turn.conclude(recorded, plan, &rendered, &served, &granted, done).await
     }
 
     /// Records where something is about to be, and which claims concern it, before anything is written.
@@ -269,11 +269,12 @@ impl EndpointTurn<'_> {
         recorded: EndpointStatus,
         plan: &Plan,
         rendered: &Rendered,
-        wanted: &BTreeSet<ClaimKey>,
+        served: &BTreeSet<ClaimKey>,
         granted: &BTreeSet<ClaimKey>,
         done: Vec<Change>,
     ) -> Result<Action, WriteError> {
         let mut status = recorded;
+        let mut again = done.iter().filter_map(|change| change.again).min();
         let objects = rendered.routes.len()
             + rendered.routes.iter().map(|route| route.guards.len()).sum::<usize>()
             + rendered.supports.len();
@@ -284,23 +285,43 @@ impl EndpointTurn<'_> {
             let uid = self.resolved.deployment.uid().unwrap_or_default();
             observe::standing(self.plane(), plan, &rendered.routes, &uid).await
         };
-        let mut decision = hostnames::decision(&self.me, wanted, self.context);
+        let wanted = plan.claims();
+        let mut decision = hostnames::decision(&self.me, &wanted, self.context);
         if in_place {
             status.inventory = done.iter().map(|change| change.item.clone()).collect();
             let keep: HashSet<_> = done.iter().map(|change| object_key(&change.item)).collect();
-            let mut left = self.remove_others(&keep).await;
+            let mut left =
+                if let Some(grace) = self.retire(plan, granted, &decision.handed_over(served)).await {
+                    again = again.into_iter().chain([grace]).min();
+                    vec!["proxies to hear that host names were handed over".to_owned()]
+                } else {
+                    self.remove_others(&keep).await
+                };
             let cleaning = std::mem::take(&mut status.cleaning);
             let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
             status.cleaning = cleaning;
             left.extend(waiting);
-            // A name is taken over when the route that gets it is accepted, and let go when no route has it.
-            let accepted = !matches!(
-                standing,
-                Standing::Stalled { .. }
-                    | Standing::Progressing { reason: reasons::ROUTE_PENDING | reasons::POLICY_PENDING, .. }
-            );
-            if left.is_empty() && (accepted || decision.waiting().is_empty()) {
-                decision = hostnames::settle(&self.me, wanted, granted, self.context).await?;
+            let may_settle = if decision.incoming().next().is_some() {
+                // A name is taken over when requests are answered by those who get it.
+                let live = Live::of(self.plane(), &rendered.routes);
+                let grace = self.context.grace.left(live.routes());
+                let ready = matches!(standing, Standing::Ready { .. });
+                again = again.into_iter().chain(grace.filter(|_| ready)).min();
+                ready && grace.is_none()
+            } else {
+                // And let go when no route has it.
+                decision.waiting().is_empty()
+                    || !matches!(
+                        standing,
+                        Standing::Stalled { .. }
+                            | Standing::Progressing {
+                                reason: reasons::ROUTE_PENDING | reasons::POLICY_PENDING,
+                                ..
+                            }
+                    )
+            };
+            if left.is_empty() && may_settle {
+                decision = hostnames::settle(&self.me, &wanted, granted, self.context).await?;
             } else if !left.is_empty() && matches!(standing, Standing::Ready { .. }) {
                 let message = format!("waiting for {}", listed(&left));
                 standing = Standing::Progressing { reason: reasons::CLEANING_UP, message };
@@ -326,13 +347,39 @@ impl EndpointTurn<'_> {
             status.addresses = plan.addresses(granted, listener);
         }
         let settled = is_known && matches!(standing, Standing::Ready { .. });
-        let again = done.iter().filter_map(|change| change.again).min();
         self.say(status, &standing).await?;
         Ok(match (settled, again) {
             (_, Some(again)) => Action::requeue(again.min(WAITING)),
             (false, None) => Action::requeue(WAITING),
             (true, None) => Action::await_change(),
         })
+    }
+
+    /// Leads no request any more to the routes that go because their hosts were handed over. Tells how long they are to stay so:
+    /// a gateway drops what is behind a route with it, and a proxy that hears of that first answers requests with errors.
+    async fn retire(
+        &self,
+        plan: &Plan,
+        granted: &BTreeSet<ClaimKey>,
+        handed_over: &BTreeSet<ClaimKey>,
+    ) -> Option<Duration> {
+        if handed_over.is_empty() {
+            return None;
+        }
+        let leaving = plan.leaving(granted, handed_over);
+        let live = Live::of(self.plane(), &leaving.routes);
+        let there = live.seen(&leaving.routes).into_iter().filter(|seen| seen.route.is_some());
+        let retired: Vec<Placed> =
+            there.filter_map(|seen| Some((Wanted::new(seen.wanted.retired()?), None))).collect();
+        let (site, owner) = (site(self.plane(), OWNED), self.owner(Some(&leaving)));
+        let done = self.context.engine.sync(&site, &owner, &retired).await;
+        for change in &done {
+            self.plane().metrics().applied(&change.outcome);
+        }
+        // Where that cannot be, they go as they are.
+        let is_retired = !done.is_empty() && done.iter().all(|change| change.outcome.is_in_place());
+        let live = is_retired.then(|| Live::of(self.plane(), &leaving.routes))?;
+        self.context.grace.left(live.routes())
     }
 
     /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.

@@ -26,7 +26,7 @@ use kantor_api::{
     labels,
 };
 use kube::{ResourceExt, api::DynamicObject, core::ObjectMeta};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use self::assess::{Listener, Seen, Verdict, assess, is_accepted_by, is_open, listener};
 use self::{backend::Backend, guard::Guard, ways::Way};
@@ -136,6 +136,9 @@ pub struct Rendered {
     pub routes: Vec<GuardedRoute>,
 }
 
+/// The header that a retired route asks for, with the UID of its Endpoint as its value. Nobody sends it.
+const RETIRED: &str = "x-kantor-retired";
+
 /// How a route notes what was claimed for it. Parts of hosts have a slash, so that they are told from whole ones.
 fn noted(key: &ClaimKey) -> String {
     let path = key.cluster_uid.as_ref().map_or("", |_| key.path_prefix.as_deref().unwrap_or("/"));
@@ -233,6 +236,15 @@ impl Plan {
         rendered
     }
 
+    /// The routes that go when `handed_over` is no longer served beside what is granted. Those that only lose a host stay.
+    pub fn leaving(&self, granted: &BTreeSet<ClaimKey>, handed_over: &BTreeSet<ClaimKey>) -> Rendered {
+        let name = |route: &GuardedRoute| (route.route.types.clone(), route.route.name_any());
+        let staying: Vec<_> = self.render(granted).routes.iter().map(name).collect();
+        let mut routes = self.render(&granted.union(handed_over).cloned().collect()).routes;
+        routes.retain(|route| !staying.contains(&name(route)));
+        Rendered { supports: vec![], routes }
+    }
+
     /// Where it is reached, given which claims were granted and what listens for a host.
     pub fn addresses(
         &self,
@@ -292,6 +304,30 @@ impl GuardedRoute {
             rule.remove("backendRefs");
         }
         route
+    }
+
+    /// The route as it is for a while before it goes, if its kind can be so: no request is led there any more, and the gateway
+    /// still knows what is behind it.
+    pub fn retired(&self) -> Option<DynamicObject> {
+        let mut route = self.route.clone();
+        if !route
+            .types
+            .as_ref()
+            .is_some_and(|types| ["HTTPRoute", "GRPCRoute"].contains(&types.kind.as_str()))
+        {
+            return None;
+        }
+        let header = json!({"name": RETIRED, "value": route.labels().get(labels::OWNER_UID)});
+        let rules = route.data.pointer_mut("/spec/rules").and_then(Value::as_array_mut);
+        for rule in rules.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let matches = rule.entry("matches").or_insert_with(|| json!([{}])).as_array_mut();
+            for one in matches.into_iter().flatten().filter_map(Value::as_object_mut) {
+                if let Some(headers) = one.entry("headers").or_insert_with(|| json!([])).as_array_mut() {
+                    headers.push(header.clone());
+                }
+            }
+        }
+        Some(route)
     }
 }
 

@@ -554,6 +554,52 @@ fn a_closed_route_differs_in_leading_nowhere_alone() {
 }
 
 #[test]
+fn a_retired_route_differs_in_asking_for_what_no_request_has_alone() {
+    let policy = oauth2(json!([{"target": "/items", "method": "GET", "scopes": ["a"]}]));
+    let grpc = json!({"type": "gRPC", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}}});
+    let mut routes = Case::new(public(json!([policy]))).rendered().routes;
+    routes.extend(Case::new(grpc).rendered().routes);
+    assert_eq!(routes.len(), 3);
+    for route in routes {
+        let mut retired = route.retired().unwrap();
+        let matches = retired.data["spec"]["rules"][0]["matches"].as_array_mut().unwrap();
+        for one in &mut *matches {
+            let headers = one.as_object_mut().unwrap().remove("headers").unwrap();
+            assert_eq!(headers, json!([{"name": "x-kantor-retired", "value": "uid-of-books-dev-api-x"}]));
+        }
+        if *matches == [json!({})] {
+            retired.data["spec"]["rules"][0].as_object_mut().unwrap().remove("matches");
+        }
+        assert_eq!(retired, route.route);
+    }
+    // They have no headers to look at.
+    let tcp = json!({"type": "TCP", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}}});
+    assert!(Case::new(tcp).rendered().routes.iter().all(|route| route.retired().is_none()));
+}
+
+#[test]
+fn a_route_leaves_with_the_last_of_its_hosts() {
+    let case = Case::new(rest(json!({"hostnames": ["a.example.org", "b.example.org"]})));
+    let plan = case.plan().unwrap();
+    let keys = |hosts: &[&str]| -> BTreeSet<ClaimKey> {
+        plan.claims().into_iter().filter(|key| hosts.contains(&key.hostname.as_str())).collect()
+    };
+    let leaving = |staying: &[&str], handed_over: &[&str]| -> Vec<Value> {
+        let routes = plan.leaving(&keys(staying), &keys(handed_over)).routes;
+        routes.iter().map(|route| route.route.data["spec"]["hostnames"].clone()).collect()
+    };
+    let shared = "dev.int.example.com";
+    assert!(
+        leaving(&[shared, "a.example.org"], &["b.example.org"]).is_empty(),
+        "the other host is still there"
+    );
+    let both = ["a.example.org", "b.example.org"];
+    assert_eq!(leaving(&[shared], &both), [json!(both)]);
+    assert_eq!(leaving(&both, &[shared]), [json!([shared])]);
+    assert!(leaving(&[shared], &[]).is_empty());
+}
+
+#[test]
 fn each_operation_of_a_web_application_has_the_filter_that_it_refers_to() {
     let policy = oauth2(json!([{"target": "/items", "method": "GET", "scopes": ["a"]}]));
     let case = Case { type_: "WebApplication".to_owned(), ..Case::new(public(json!([policy]))) };

@@ -150,6 +150,10 @@ pub(super) struct EndpointArgs {
     /// Who reaches Endpoints that have no networkVisibilities.
     #[arg(long, value_name = "WHO", value_enum, default_value_t = DefaultVisibility::Organization)]
     default_visibility: DefaultVisibility,
+    /// How long the proxies of a gateway are given, twice, when a host name is handed over: to hear of the new route before the
+    /// old one is closed, and of that before the old one goes.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time("0s", "10m"))]
+    pub(super) handover_grace: Duration,
 }
 
 #[derive(Args, Clone, Debug)]

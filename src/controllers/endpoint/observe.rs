@@ -38,6 +38,11 @@ impl Live {
         Self { routes }
     }
 
+    /// The routes that are there.
+    pub fn routes(&self) -> impl Iterator<Item = &DynamicObject> {
+        self.routes.iter().filter_map(|(route, _)| route.as_deref())
+    }
+
     /// The same beside what shall be there.
     pub fn seen<'a>(&'a self, routes: &'a [GuardedRoute]) -> Vec<Seen<'a>> {
         let pairs = routes.iter().zip(&self.routes);

@@ -98,6 +98,17 @@ impl Decision {
         self.keys.iter().filter(move |(_, state)| refused(state)).map(|(key, _)| key)
     }
 
+    /// What shall be handed to the Endpoint.
+    pub fn incoming(&self) -> impl Iterator<Item = &ClaimKey> {
+        self.keys.iter().filter(|(_, state)| **state == State::Incoming).map(|(key, _)| key)
+    }
+
+    /// What its routes still have though it was handed over.
+    pub fn handed_over(&self, served: &BTreeSet<ClaimKey>) -> BTreeSet<ClaimKey> {
+        let is_withheld = |key: &&ClaimKey| matches!(self.keys.get(key), Some(State::Withheld { .. }));
+        served.iter().filter(is_withheld).cloned().collect()
+    }
+
     /// What the Endpoint waits for, as its status says it: whoever lets go of it looks there for those who wait. One that
     /// is refused does not wait, since it could not use it.
     pub fn waiting(&self) -> Vec<String> {

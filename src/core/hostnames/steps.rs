@@ -98,8 +98,7 @@ fn target(facts: &Facts<'_>) -> BTreeSet<ClaimKey> {
 /// The claims that shall be handed to the Endpoint.
 fn incoming<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Arc<HostnameClaim>> {
     let Facts { decision, claims, .. } = *facts;
-    let incoming = decision.keys.iter().filter(|(_, state)| **state == State::Incoming);
-    incoming.filter_map(|(key, _)| claims.get(&key.name()))
+    decision.incoming().filter_map(|key| claims.get(&key.name()))
 }
 
 /// How the Endpoint lets go of a claim that names it, if it shall and can.

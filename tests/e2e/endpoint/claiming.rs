@@ -1,6 +1,7 @@
 //! Host names belong to one organization, and to one of its Endpoints, at a time.
 
 use kantor_api::{Endpoint, HostnameClaim, Organization};
+use kantor_testbed::proxy::{Record, Verb};
 use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};
 
@@ -104,6 +105,45 @@ async fn a_host_is_withheld_from_a_second_endpoint_and_handed_over_by_itself() {
         (is_ready(found) && found.status.as_ref()?.withheld_hostnames.is_empty()).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_whose_host_is_handed_over_leads_nobody_any_more_before_it_goes() {
+    let mall = Mall::open().await;
+    let with_green = |green: &[&str]| {
+        json!([public("blue", "/blue", &["shop.acme.example"]), public("green", "/green", green)])
+    };
+    mall.deploy(with_green(&[])).await;
+    let (blue, green) = (mall.ready(&name("blue")).await, mall.ready(&name("green")).await);
+    mall.edit(with_green(&["shop.acme.example"])).await;
+    mall.until("green waits for the host", &name("green"), |found| {
+        (found.status.as_ref()?.withheld_hostnames == ["shop.acme.example"]).then_some(())
+    })
+    .await;
+    mall.shop.quiet().await;
+
+    let mark = mall.shop.plane.proxy.mark();
+    let to = json!({"metadata": {"annotations": {"openchoreo.dev/transfer-to": format!("acme/{}", name("green"))}}});
+    mall.shop.stage.patch::<HostnameClaim>("shop.acme.example", to).await;
+    mall.until("blue waits for the host", &name("blue"), |found| {
+        (is_ready(found) && found.status.as_ref()?.withheld_hostnames == ["shop.acme.example"]).then_some(())
+    })
+    .await;
+    // What green's route became, blue's asks for what no request has, and blue's goes: in this order, and each once.
+    let writes = mall.shop.plane.proxy.writes_since(mark).resource("httproutes");
+    let owned_by = |write: &Record, endpoint: &Endpoint| write.body.contains(&endpoint.uid().unwrap());
+    let told: Vec<&str> = writes
+        .iter()
+        .map(|write| match write.verb() {
+            Verb::Delete => "gone",
+            _ if owned_by(write, &green) => "green",
+            _ if owned_by(write, &blue) && write.body.contains("x-kantor-retired") => "retired",
+            _ => "something else",
+        })
+        .collect();
+    assert_eq!(told, ["green", "retired", "gone"], "{writes}");
+    assert_eq!(hosts(&mall, &blue).await, ["dev.apis.example.com"]);
+    assert_eq!(hosts(&mall, &green).await, ["dev.apis.example.com", "shop.acme.example"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

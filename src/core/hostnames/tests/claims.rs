@@ -49,6 +49,26 @@ fn it_is_told_how_it_stands_with_a_host(
 }
 
 #[test]
+fn what_routes_have_and_another_holds_was_handed_over() {
+    let claims = book([
+        claim("acme/shop", "held.example.com", 1),
+        claim("acme/cart", "given.example.com", 1),
+        claim("acme/cart", "never-had.example.com", 1),
+        transferred(claim("acme/cart", "coming.example.com", 1), "acme-ns/shop"),
+    ]);
+    let hosts = ["held.example.com", "given.example.com", "never-had.example.com", "coming.example.com"];
+    let decision = decide(&endpoint("acme/shop"), &keys(&hosts), &claims);
+    let served = keys(&[
+        "held.example.com",
+        "given.example.com",
+        "coming.example.com",
+        "no-longer-wanted.example.com",
+    ]);
+    assert_eq!(decision.handed_over(&served), keys(&["given.example.com"]));
+    assert_eq!(decision.incoming().collect::<Vec<_>>(), [&key("coming.example.com")]);
+}
+
+#[test]
 fn an_endpoint_made_anew_does_not_hold_what_the_old_one_held() {
     let mut old = claim("acme/shop", "a.example.com", 1);
     old.spec.holder.uid = "uid-of-the-old-one".into();
