@@ -32,7 +32,7 @@ use crate::{
     apply::{Change, Placed, WriteError},
     core::{
         changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
-        endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
+        endpoint::{GuardedRoute, Plan, Problem, Rendered, is_open, served},
         hierarchy::Kind,
         hostnames::{
             claims::{Contender, Decision, conflict_message},
@@ -180,7 +180,8 @@ impl EndpointTurn<'_> {
                     .await;
             }
         };
-        let claimed = hostnames::obtain(&self.me, &wanted, &served, self.context).await;
+        let answers = turn.answers(plan, &wanted).await;
+        let claimed = hostnames::obtain(&self.me, &wanted, &served, answers, self.context).await;
         let (decision, granted) = match claimed {
             Ok(claimed) => claimed,
             // Somebody else was faster; the watch tells who.
@@ -275,10 +276,8 @@ impl EndpointTurn<'_> {
     ) -> Result<Action, WriteError> {
         let mut status = recorded;
         let mut again = done.iter().filter_map(|change| change.again).min();
-        let objects = rendered.routes.len()
-            + rendered.routes.iter().map(|route| route.guards.len()).sum::<usize>()
-            + rendered.supports.len();
-        let in_place = done.len() == objects && done.iter().all(|change| change.outcome.is_in_place());
+        let in_place = done.len() == rendered.objects().count()
+            && done.iter().all(|change| change.outcome.is_in_place());
         let mut standing = if let Some(standing) = refusal(&done) {
             standing
         } else {
@@ -289,40 +288,26 @@ impl EndpointTurn<'_> {
         let mut decision = hostnames::decision(&self.me, &wanted, self.context);
         if in_place {
             status.inventory = done.iter().map(|change| change.item.clone()).collect();
-            let keep: HashSet<_> = done.iter().map(|change| object_key(&change.item)).collect();
-            let mut left =
-                if let Some(grace) = self.retire(plan, granted, &decision.handed_over(served)).await {
-                    again = again.into_iter().chain([grace]).min();
-                    vec!["proxies to hear that host names were handed over".to_owned()]
-                } else {
-                    self.remove_others(&keep).await
-                };
+            let mut keep: HashSet<_> = done.iter().map(|change| object_key(&change.item)).collect();
+            let (retired, grace) = self.retire(plan, granted, &decision.handed_over(served)).await;
+            keep.extend(retired);
+            again = again.into_iter().chain(grace).min();
+            let mut left = self.remove_others(&keep).await;
+            left.extend(grace.map(|_| "proxies to hear that host names were handed over".to_owned()));
             let cleaning = std::mem::take(&mut status.cleaning);
             let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
             status.cleaning = cleaning;
             left.extend(waiting);
-            let may_settle = if decision.incoming().next().is_some() {
-                // A name is taken over when requests are answered by those who get it.
-                let live = Live::of(self.plane(), &rendered.routes);
-                let grace = self.context.grace.left(live.routes());
-                let ready = matches!(standing, Standing::Ready { .. });
-                again = again.into_iter().chain(grace.filter(|_| ready)).min();
-                ready && grace.is_none()
-            } else {
-                // And let go when no route has it.
-                decision.waiting().is_empty()
-                    || !matches!(
-                        standing,
-                        Standing::Stalled { .. }
-                            | Standing::Progressing {
-                                reason: reasons::ROUTE_PENDING | reasons::POLICY_PENDING,
-                                ..
-                            }
-                    )
-            };
-            if left.is_empty() && may_settle {
-                decision = hostnames::settle(&self.me, &wanted, granted, self.context).await?;
-            } else if !left.is_empty() && matches!(standing, Standing::Ready { .. }) {
+            // A name is taken over when requests are answered under it, and let go when no route has it.
+            let is_ready = matches!(standing, Standing::Ready { .. });
+            let coming = (is_ready && decision.incoming().next().is_some())
+                .then(|| Live::of(self.plane(), &rendered.routes));
+            let grace = coming.and_then(|live| self.context.grace.left(live.routes()));
+            again = again.into_iter().chain(grace).min();
+            if left.is_empty() {
+                let answers = is_ready && grace.is_none();
+                decision = hostnames::settle(&self.me, &wanted, granted, answers, self.context).await?;
+            } else if is_ready {
                 let message = format!("waiting for {}", listed(&left));
                 standing = Standing::Progressing { reason: reasons::CLEANING_UP, message };
             }
@@ -355,31 +340,54 @@ impl EndpointTurn<'_> {
         })
     }
 
-    /// Leads no request any more to the routes that go because their hosts were handed over. Tells how long they are to stay so:
-    /// a gateway drops what is behind a route with it, and a proxy that hears of that first answers requests with errors.
+    /// Whether there is somebody behind it to answer requests under what is handed to it, if anything is.
+    async fn answers(&self, plan: &Plan, wanted: &BTreeSet<ClaimKey>) -> bool {
+        if hostnames::decision(&self.me, wanted, self.context).incoming().next().is_none() {
+            return false;
+        }
+        let uid = self.resolved.deployment.uid().unwrap_or_default();
+        match &plan.service {
+            Some(service) => observe::backend(self.plane(), &uid, service).await.is_none(),
+            None => true,
+        }
+    }
+
+    /// Leads no request any more to the routes that go because their hosts were handed over. Tells what is to stay for them, and how
+    /// long: a gateway drops what is behind a route with it, and a proxy that hears of that first answers requests with errors.
     async fn retire(
         &self,
         plan: &Plan,
         granted: &BTreeSet<ClaimKey>,
         handed_over: &BTreeSet<ClaimKey>,
-    ) -> Option<Duration> {
+    ) -> (Vec<ObjectKey>, Option<Duration>) {
         if handed_over.is_empty() {
-            return None;
+            return (vec![], None);
         }
         let leaving = plan.leaving(granted, handed_over);
-        let live = Live::of(self.plane(), &leaving.routes);
-        let there = live.seen(&leaving.routes).into_iter().filter(|seen| seen.route.is_some());
-        let retired: Vec<Placed> =
-            there.filter_map(|seen| Some((Wanted::new(seen.wanted.retired()?), None))).collect();
         let (site, owner) = (site(self.plane(), OWNED), self.owner(Some(&leaving)));
-        let done = self.context.engine.sync(&site, &owner, &retired).await;
+        let live = Live::of(self.plane(), &leaving.routes);
+        let mut done = vec![];
+        // One after the other, that for everything first: while one for an operation is retired alone, its requests would go there.
+        for seen in live.seen(&leaving.routes) {
+            // One that is closed leads nobody as it is.
+            let Some(retired) = seen.wanted.retired().filter(|_| seen.route.is_some_and(is_open)) else {
+                continue;
+            };
+            let retired = [(Wanted::new(retired), None)];
+            done.extend(self.context.engine.sync(&site, &owner, &retired).await);
+        }
         for change in &done {
             self.plane().metrics().applied(&change.outcome);
         }
         // Where that cannot be, they go as they are.
-        let is_retired = !done.is_empty() && done.iter().all(|change| change.outcome.is_in_place());
-        let live = is_retired.then(|| Live::of(self.plane(), &leaving.routes))?;
-        self.context.grace.left(live.routes())
+        if done.is_empty() || !done.iter().all(|change| change.outcome.is_in_place()) {
+            return (vec![], None);
+        }
+        let live = Live::of(self.plane(), &leaving.routes);
+        let is_new = done.iter().any(|change| change.version.is_some());
+        let grace = if is_new { self.context.grace.whole() } else { self.context.grace.left(live.routes()) };
+        let stays = grace.map(|_| leaving.objects().map(|object| object_key(&item(object))).collect());
+        (stays.unwrap_or_default(), grace)
     }
 
     /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.
@@ -411,7 +419,7 @@ impl EndpointTurn<'_> {
             if let Some(decision) = decision {
                 // What it yields to an older claim is given up when no route has it.
                 let wanted = decision.keys.keys().cloned().collect();
-                hostnames::settle(&self.me, &wanted, &BTreeSet::new(), self.context).await?;
+                hostnames::settle(&self.me, &wanted, &BTreeSet::new(), false, self.context).await?;
             }
         }
         status.address = None;
@@ -480,7 +488,7 @@ async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, Writ
         owned::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await
     };
     if waiting.is_empty() {
-        hostnames::settle(&me, &BTreeSet::new(), &BTreeSet::new(), context).await?;
+        hostnames::settle(&me, &BTreeSet::new(), &BTreeSet::new(), false, context).await?;
         let claims = naming(&me.uid, context);
         waiting
             .extend(claims.into_iter().map(|name| format!("HostnameClaim {name}, which others still serve")));

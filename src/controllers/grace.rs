@@ -24,6 +24,11 @@ impl Grace {
         Self { time, seen: Cache::builder().time_to_idle(UNUSED).build() }
     }
 
+    /// How long routes that have just become as they are have; nothing if there is no grace.
+    pub(super) fn whole(&self) -> Option<Duration> {
+        Some(self.time).filter(|time| !time.is_zero())
+    }
+
     /// How long these routes are still to be left as they are; nothing if that has passed for all.
     pub(super) fn left<'a>(&self, routes: impl IntoIterator<Item = &'a DynamicObject>) -> Option<Duration> {
         let left = |route: &DynamicObject| {

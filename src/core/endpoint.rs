@@ -236,13 +236,14 @@ impl Plan {
         rendered
     }
 
-    /// The routes that go when `handed_over` is no longer served beside what is granted. Those that only lose a host stay.
+    /// The routes that go when `handed_over` is no longer served beside what is granted, with all that they need. Those that only
+    /// lose a host stay.
     pub fn leaving(&self, granted: &BTreeSet<ClaimKey>, handed_over: &BTreeSet<ClaimKey>) -> Rendered {
         let name = |route: &GuardedRoute| (route.route.types.clone(), route.route.name_any());
         let staying: Vec<_> = self.render(granted).routes.iter().map(name).collect();
-        let mut routes = self.render(&granted.union(handed_over).cloned().collect()).routes;
-        routes.retain(|route| !staying.contains(&name(route)));
-        Rendered { supports: vec![], routes }
+        let mut rendered = self.render(&granted.union(handed_over).cloned().collect());
+        rendered.routes.retain(|route| !staying.contains(&name(route)));
+        rendered
     }
 
     /// Where it is reached, given which claims were granted and what listens for a host.
@@ -332,6 +333,12 @@ impl GuardedRoute {
 }
 
 impl Rendered {
+    /// All objects.
+    pub fn objects(&self) -> impl Iterator<Item = &DynamicObject> {
+        let guarded = self.routes.iter().flat_map(|route| route.guards.iter().chain([&route.route]));
+        self.supports.iter().chain(guarded)
+    }
+
     /// The labels that tell an object of this Endpoint, without whose it is.
     pub fn labels(&self) -> Option<&BTreeMap<String, String>> {
         self.routes.first().map(|route| route.route.labels())

@@ -48,24 +48,28 @@ fn step(
     me: &Contender,
     wanted: &BTreeSet<ClaimKey>,
     served: &BTreeSet<ClaimKey>,
+    answers: bool,
     context: &Context,
 ) -> (Decision, Step) {
     let claims = context.world.claims();
     let decision = decide(me, wanted, &claims);
-    let step = next(&Facts { me, decision: &decision, served, claims: &claims }, |key| waiters(key, context));
+    let facts = Facts { me, decision: &decision, served, claims: &claims, answers };
+    let step = next(&facts, |key| waiters(key, context));
     (decision, step)
 }
 
-/// Makes and prepares the claims that can be had; tells how it stands then, and what the routes shall have.
+/// Makes and prepares the claims that can be had; tells how it stands then, and what the routes shall have. What is handed to
+/// one that does not answer has to wait.
 pub(super) async fn obtain(
     me: &Contender,
     wanted: &BTreeSet<ClaimKey>,
     served: &BTreeSet<ClaimKey>,
+    answers: bool,
     context: &Context,
 ) -> Result<(Decision, BTreeSet<ClaimKey>), WriteError> {
     let mut proven = BTreeSet::new();
     loop {
-        let (decision, step) = step(me, wanted, served, context);
+        let (decision, step) = step(me, wanted, served, answers, context);
         let target = match step {
             Step::Create(mut claim) => {
                 if let Some(instance) = &context.scope.instance {
@@ -107,15 +111,17 @@ async fn read(key: &ClaimKey, context: &Context) -> Result<Option<Arc<HostnameCl
     Ok(claims.get_opt(&key.name()).await.map_err(WriteError::of)?.map(Arc::new))
 }
 
-/// Takes over what is handed to `me`, and lets go of what is no longer wanted, once the routes have exactly `served`.
+/// Takes over what is handed to `me`, if it answers, and lets go of what is no longer wanted, once the routes have exactly
+/// `served`.
 pub(super) async fn settle(
     me: &Contender,
     wanted: &BTreeSet<ClaimKey>,
     served: &BTreeSet<ClaimKey>,
+    answers: bool,
     context: &Context,
 ) -> Result<Decision, WriteError> {
     loop {
-        let (decision, step) = step(me, wanted, served, context);
+        let (decision, step) = step(me, wanted, served, answers, context);
         match step {
             Step::Update(claim) => context.world.note_claim(context.writer.replace(&*claim).await?),
             Step::Delete(deletion) => delete(&deletion, context).await?,

@@ -115,7 +115,7 @@ pub(super) async fn standing(
 }
 
 /// Why nobody answers behind a Service of the Deployment with this UID, or why that is not known, unless somebody does.
-async fn backend(plane: &Plane, deployment_uid: &str, service: &str) -> Option<Standing> {
+pub(super) async fn backend(plane: &Plane, deployment_uid: &str, service: &str) -> Option<Standing> {
     let kind = Kind::new("discovery.k8s.io", "v1", "EndpointSlice");
     let Serving::Served { resource, .. } = plane.serving(&kind) else { return None };
     // The labels of a Service are those of its slices.

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub served: &'a BTreeSet<ClaimKey>,
     /// The claims that are known.
     pub claims: &'a Book,
+    /// Whether requests are answered under what is handed to it: otherwise it neither gets nor takes that, and keeps what it has.
+    pub answers: bool,
 }
 
 /// One write.
@@ -51,7 +53,8 @@ pub fn next(facts: &Facts<'_>, waiters: impl Fn(&ClaimKey) -> Vec<(Time, Contend
     if target != *facts.served {
         return Step::Serve(target);
     }
-    let taken = incoming(facts).find_map(|claim| take_over(facts.me, claim)).filter(|_| !refused);
+    let taken =
+        incoming(facts).find_map(|claim| take_over(facts.me, claim)).filter(|_| facts.answers && !refused);
     if let Some(claim) = taken {
         return Step::Update(Box::new(claim));
     }
@@ -82,7 +85,8 @@ fn obtain(facts: &Facts<'_>) -> Option<Step> {
     if let Some((key, _)) = free.next() {
         return Some(Step::Create(Box::new(new_claim(facts.me, key))));
     }
-    incoming(facts).find_map(|claim| prepare(facts.me, claim)).map(|claim| Step::Update(Box::new(claim)))
+    let prepared = incoming(facts).find_map(|claim| prepare(facts.me, claim)).filter(|_| facts.answers);
+    prepared.map(|claim| Step::Update(Box::new(claim)))
 }
 
 /// What the routes shall have.
@@ -92,6 +96,7 @@ fn target(facts: &Facts<'_>) -> BTreeSet<ClaimKey> {
     }
     let held = facts.decision.keys.iter().filter(|(_, state)| **state == State::Held);
     let incoming = incoming(facts).filter(|claim| facts.me.may_serve(claim)).map(|claim| ClaimKey::of(claim));
+    let incoming = incoming.filter(|key| facts.answers || facts.served.contains(key));
     held.map(|(key, _)| key.clone()).chain(incoming).collect()
 }
 

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::support::{HTTP_ROUTE, Mall, OF_CART, name, open, template};
 use crate::{
     acme::object,
-    deployment::support::labelled,
+    deployment::support::{item, labelled},
+    observing::{looks, until_looked_at},
     support::{condition, is_ready},
 };
 
@@ -108,7 +109,7 @@ async fn a_host_is_withheld_from_a_second_endpoint_and_handed_over_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_whose_host_is_handed_over_leads_nobody_any_more_before_it_goes() {
+async fn a_host_is_handed_to_who_answers_and_the_old_route_leads_nobody_any_more_before_it_goes() {
     let mall = Mall::open().await;
     let with_green = |green: &[&str]| {
         json!([public("blue", "/blue", &["shop.acme.example"]), public("green", "/green", green)])
@@ -120,11 +121,23 @@ async fn a_route_whose_host_is_handed_over_leads_nobody_any_more_before_it_goes(
         (found.status.as_ref()?.withheld_hostnames == ["shop.acme.example"]).then_some(())
     })
     .await;
+    let workload = item(&mall.shop.ready("cart").await, "Deployment").clone();
+    let scale = async |replicas: u8| {
+        let spec = json!({"spec": {"replicas": replicas}});
+        mall.shop.plane.patch("apps/v1/Deployment", &workload.namespace, &workload.name, spec).await;
+    };
+    scale(0).await;
+    mall.says(&name("green"), "False", "BackendNotReady").await;
     mall.shop.quiet().await;
 
     let mark = mall.shop.plane.proxy.mark();
+    let before = looks(&mall.shop.stage, "endpoint").await;
     let to = json!({"metadata": {"annotations": {"openchoreo.dev/transfer-to": format!("acme/{}", name("green"))}}});
     mall.shop.stage.patch::<HostnameClaim>("shop.acme.example", to).await;
+    until_looked_at(&mall.shop.stage, "endpoint", before).await;
+    mall.shop.quiet().await;
+    assert!(mall.shop.plane.proxy.writes_since(mark).is_empty(), "a host for somebody who does not answer");
+    scale(1).await;
     mall.until("blue waits for the host", &name("blue"), |found| {
         (is_ready(found) && found.status.as_ref()?.withheld_hostnames == ["shop.acme.example"]).then_some(())
     })

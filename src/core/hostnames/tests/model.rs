@@ -82,6 +82,8 @@ struct Model {
     hosts: Vec<ClaimKey>,
     /// How many take part in it.
     crowd: usize,
+    /// Whether requests are answered by whose turn it is. In the end, all are.
+    answers: bool,
 }
 
 impl Model {
@@ -94,7 +96,16 @@ impl Model {
         let crowd = 2 + dice.below(CROWD.len() - 1);
         let mut world = World::default();
         world.careless = fault == Fault::IgnoresVersions;
-        Self { fault, dice, world, views: <[View; 2]>::default(), names: Arc::clone(names), hosts, crowd }
+        Self {
+            fault,
+            dice,
+            world,
+            views: <[View; 2]>::default(),
+            names: Arc::clone(names),
+            hosts,
+            crowd,
+            answers: true,
+        }
     }
 
     fn some_hosts(&mut self) -> BTreeSet<ClaimKey> {
@@ -117,7 +128,10 @@ impl Model {
                 if replica == 0 && self.dice.chance(70) {
                     self.views[0].advance(&self.world, usize::MAX, usize::MAX);
                 }
-                return self.turn(replica, place);
+                self.answers = self.dice.chance(80);
+                let changed = self.turn(replica, place);
+                self.answers = true;
+                return changed;
             }
             66..72 => return self.collect(replica),
             72..98 => {
@@ -166,7 +180,13 @@ impl Model {
         let view = &self.views[replica];
         let decision = self.decide(&me, &wanted, &view.claims);
         let served = self.world.served(&me.uid);
-        let facts = Facts { me: &me, decision: &decision, served: &served, claims: &view.claims };
+        let facts = Facts {
+            me: &me,
+            decision: &decision,
+            served: &served,
+            claims: &view.claims,
+            answers: self.answers,
+        };
         let step = self.faulty_step(&facts, view).unwrap_or_else(|| next(&facts, |key| view.waiters(key)));
         match step {
             Step::Create(claim) => self.world.create(*claim),
@@ -246,7 +266,7 @@ impl Model {
 
     /// What is done instead where a rule is broken.
     fn faulty_step(&self, facts: &Facts<'_>, view: &View) -> Option<Step> {
-        let Facts { me, decision, served, claims } = *facts;
+        let Facts { me, decision, served, claims, .. } = *facts;
         let mut unwanted = claims
             .naming(&me.uid)
             .filter(|claim| me.holds(claim) && !decision.keys.contains_key(&ClaimKey::of(claim)));

@@ -13,9 +13,14 @@ use super::{
 
 /// The next step of `acme/shop`, in words.
 fn told(wanted: &[&str], served: &[&str], claims: Vec<HostnameClaim>) -> String {
+    told_if(true, wanted, served, claims)
+}
+
+/// The same, given whether requests are answered.
+fn told_if(answers: bool, wanted: &[&str], served: &[&str], claims: Vec<HostnameClaim>) -> String {
     let (me, claims) = (endpoint("acme/shop"), book(claims));
     let decision = decide(&me, &keys(wanted), &claims);
-    let facts = Facts { me: &me, decision: &decision, served: &keys(served), claims: &claims };
+    let facts = Facts { me: &me, decision: &decision, served: &keys(served), claims: &claims, answers };
     match next(&facts, |_| vec![]) {
         Step::Create(claim) => format!("create {}", claim.name_any()),
         Step::Update(claim) => {
@@ -68,6 +73,21 @@ fn steps_follow_each_other(
     #[case] expected: &str,
 ) {
     assert_eq!(told(wanted, served, claims), expected);
+}
+
+#[rstest]
+#[case::does_not_get_it(&[A], &[], vec![incoming()], "rest")]
+#[case::nor_when_it_was_noted(&[A], &[], vec![also_served(incoming(), "uid-shop")], "rest")]
+#[case::keeps_what_it_has_got(&[A], &[A], vec![also_served(incoming(), "uid-shop")], "rest")]
+#[case::keeps_what_it_holds(&[A, B], &[A], vec![own(A), own(B)], "serve a.example.com b.example.com")]
+#[case::lets_go_all_the_same(&[A], &[A], vec![also_served(incoming(), "uid-shop"), own(B)], "delete b.example.com")]
+fn who_does_not_answer(
+    #[case] wanted: &[&str],
+    #[case] served: &[&str],
+    #[case] claims: Vec<HostnameClaim>,
+    #[case] expected: &str,
+) {
+    assert_eq!(told_if(false, wanted, served, claims), expected);
 }
 
 #[test]
