@@ -7,7 +7,6 @@ mod deployment;
 mod endpoint;
 mod environment;
 mod events;
-mod grace;
 mod hierarchy;
 mod lines;
 mod member;
@@ -32,7 +31,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::error;
 
 pub use self::{
-    book::PlaneBook, events::Events, grace::Grace, lines::Lines, release::Interest, remote::GatewayBook,
+    book::PlaneBook, endpoint::Grace, events::Events, lines::Lines, release::Interest, remote::GatewayBook,
     secrets::SecretBook, turns::StrandedTurns,
 };
 use crate::{

@@ -1,5 +1,6 @@
 //! Endpoints: routes to a deployment, guarded before they are opened, under host names that nobody else has.
 
+mod handover;
 mod hostnames;
 mod inputs;
 mod observe;
@@ -14,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{Endpoint, common::PlaneRecord, conditions::reasons, endpoint::EndpointStatus, labels};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 
+pub use self::handover::Grace;
 pub(super) use self::{hostnames::reconcile_claim, observe::gateways};
 use self::{
     hostnames::{contender, naming},
@@ -32,7 +34,7 @@ use crate::{
     apply::{Change, Placed, WriteError},
     core::{
         changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
-        endpoint::{GuardedRoute, Plan, Problem, Rendered, is_open, served},
+        endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
         hierarchy::Kind,
         hostnames::{
             claims::{Contender, Decision, conflict_message},
@@ -300,9 +302,7 @@ impl EndpointTurn<'_> {
             left.extend(waiting);
             // A name is taken over when requests are answered under it, and let go when no route has it.
             let is_ready = matches!(standing, Standing::Ready { .. });
-            let coming = (is_ready && decision.incoming().next().is_some())
-                .then(|| Live::of(self.plane(), &rendered.routes));
-            let grace = coming.and_then(|live| self.context.grace.left(live.routes()));
+            let grace = if is_ready { self.grace(rendered, &decision) } else { None };
             again = again.into_iter().chain(grace).min();
             if left.is_empty() {
                 let answers = is_ready && grace.is_none();
@@ -338,56 +338,6 @@ impl EndpointTurn<'_> {
             (false, None) => Action::requeue(WAITING),
             (true, None) => Action::await_change(),
         })
-    }
-
-    /// Whether there is somebody behind it to answer requests under what is handed to it, if anything is.
-    async fn answers(&self, plan: &Plan, wanted: &BTreeSet<ClaimKey>) -> bool {
-        if hostnames::decision(&self.me, wanted, self.context).incoming().next().is_none() {
-            return false;
-        }
-        let uid = self.resolved.deployment.uid().unwrap_or_default();
-        match &plan.service {
-            Some(service) => observe::backend(self.plane(), &uid, service).await.is_none(),
-            None => true,
-        }
-    }
-
-    /// Leads no request any more to the routes that go because their hosts were handed over. Tells what is to stay for them, and how
-    /// long: a gateway drops what is behind a route with it, and a proxy that hears of that first answers requests with errors.
-    async fn retire(
-        &self,
-        plan: &Plan,
-        granted: &BTreeSet<ClaimKey>,
-        handed_over: &BTreeSet<ClaimKey>,
-    ) -> (Vec<ObjectKey>, Option<Duration>) {
-        if handed_over.is_empty() {
-            return (vec![], None);
-        }
-        let leaving = plan.leaving(granted, handed_over);
-        let (site, owner) = (site(self.plane(), OWNED), self.owner(Some(&leaving)));
-        let live = Live::of(self.plane(), &leaving.routes);
-        let mut done = vec![];
-        // One after the other, that for everything first: while one for an operation is retired alone, its requests would go there.
-        for seen in live.seen(&leaving.routes) {
-            // One that is closed leads nobody as it is.
-            let Some(retired) = seen.wanted.retired().filter(|_| seen.route.is_some_and(is_open)) else {
-                continue;
-            };
-            let retired = [(Wanted::new(retired), None)];
-            done.extend(self.context.engine.sync(&site, &owner, &retired).await);
-        }
-        for change in &done {
-            self.plane().metrics().applied(&change.outcome);
-        }
-        // Where that cannot be, they go as they are.
-        if done.is_empty() || !done.iter().all(|change| change.outcome.is_in_place()) {
-            return (vec![], None);
-        }
-        let live = Live::of(self.plane(), &leaving.routes);
-        let is_new = done.iter().any(|change| change.version.is_some());
-        let grace = if is_new { self.context.grace.whole() } else { self.context.grace.left(live.routes()) };
-        let stays = grace.map(|_| leaving.objects().map(|object| object_key(&item(object))).collect());
-        (stays.unwrap_or_default(), grace)
     }
 
     /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.
