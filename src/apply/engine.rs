@@ -335,7 +335,7 @@ impl Attempt<'_> {
         }
         match self.site.writer.delete(self.resource, &item.namespace, &item.name, uid).await? {
             Deletion::Gone => self.create().await,
-            Deletion::Pending => Ok(Done::without_object(self.awaiting())),
+            Deletion::Pending { .. } => Ok(Done::without_object(self.awaiting())),
         }
     }
 

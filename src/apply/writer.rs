@@ -54,7 +54,10 @@ pub enum Deletion {
     /// The object is not there.
     Gone,
     /// It goes when its finalizers have been removed, or its grace period is over.
-    Pending,
+    Pending {
+        /// Its version since then.
+        version: u64,
+    },
 }
 
 impl Writer {
@@ -241,10 +244,13 @@ impl Writer {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Deletion::Gone),
             // The server answers with a bare status when there is nothing left to wait for, and for some kinds with the
             // object as it was. One that is still there says since when it is going.
-            Ok(answer) => Ok(match answer.left().and_then(|object| object.metadata.deletion_timestamp) {
-                Some(_) => Deletion::Pending,
-                None => Deletion::Gone,
-            }),
+            Ok(answer) => {
+                let going = answer.left().filter(|object| object.metadata.deletion_timestamp.is_some());
+                let version = |object: DynamicObject| object.resource_version()?.parse().ok();
+                Ok(going.map_or(Deletion::Gone, |object| Deletion::Pending {
+                    version: version(object).unwrap_or_default(),
+                }))
+            }
             Err(error) => Err(WriteError::of(error)),
         }
     }

@@ -58,11 +58,12 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
     let metrics = Metrics::default();
     let client = client(&args, &config, permit, &metrics)?;
+    // Before it says that it is there: from then on it may be asked to end.
+    let stop = stop_on_signal()?;
+    telemetry.toggle_on_signal()?;
     let listener = bind(observability.listen, "--listen").await?;
     info!(address = %listener.local_addr()?, "serving /livez, /readyz and /metrics");
 
-    let stop = stop_on_signal()?;
-    telemetry.toggle_on_signal()?;
     // The server outlives the work: probes are answered until the last write has ended.
     let served = CancellationToken::new();
     let (work, background) = (TaskTracker::new(), TaskTracker::new());

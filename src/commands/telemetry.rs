@@ -106,12 +106,12 @@ impl Telemetry {
     }
 
     fn change(&self, change: impl FnOnce(&mut Said)) -> Result<(), String> {
-        let effective = {
-            let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-            change(&mut said);
-            said.effective()
-        };
+        // Held until it is in force: who asks is told what holds.
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut said);
+        let effective = said.effective();
         self.filter.reload(parse_filter(&effective)?).map_err(|error| error.to_string())?;
+        drop(said);
         info!(filter = effective, "logging");
         Ok(())
     }

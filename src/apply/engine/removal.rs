@@ -6,11 +6,11 @@ use futures::{FutureExt, StreamExt, stream};
 use kantor_api::common::InventoryItem;
 use kube::{ResourceExt, api::ApiResource};
 
-use super::{Engine, Ground, PARALLEL, Site};
+use super::{CATCH_UP, Engine, Ground, PARALLEL, Site};
 use crate::{
     apply::{Deletion, WriteError},
     core::changes::{self, ObjectView, Owner, Removal, STAGES, shown},
-    planes::{Kind, Serving},
+    planes::{Followed, Kind, Serving},
 };
 
 /// What became of an object that shall go.
@@ -132,7 +132,7 @@ impl Engine {
                 shown(item),
                 finalizers.join(", ")
             )),
-            Removal::Delete(uid) => self.delete(site, item, followed.resource(), uid).await,
+            Removal::Delete(uid) => self.delete(site, item, followed, uid).await,
         }
     }
 
@@ -140,12 +140,16 @@ impl Engine {
         &self,
         site: &Site<'_>,
         item: &InventoryItem,
-        resource: &ApiResource,
+        followed: &Followed,
         uid: Option<String>,
     ) -> Remains {
-        match site.writer.delete(resource, &item.namespace, &item.name, uid).await {
+        match site.writer.delete(followed.resource(), &item.namespace, &item.name, uid).await {
             Ok(Deletion::Gone) => Remains::Nothing,
-            Ok(Deletion::Pending) => Remains::Waiting(format!("{} is being deleted", shown(item))),
+            Ok(Deletion::Pending { version }) => {
+                // The next look comes soon, and would not know that it is going.
+                let _ = tokio::time::timeout(CATCH_UP, followed.caught_up(version)).await;
+                Remains::Waiting(format!("{} is being deleted", shown(item)))
+            }
             Err(error) => Remains::Failed(failure(item, &error)),
         }
     }
