@@ -2,6 +2,8 @@
 
 mod chain;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kantor::core::hierarchy::Kind;
 use kantor_api::{Organization, organization::OrganizationSpec};
@@ -42,9 +44,10 @@ async fn delete_acme(stage: &Stage) {
 /// The resources of which the operator has deleted objects, in order. One may be asked for twice before it is seen to go.
 fn deleted_since(stage: &Stage, mark: Mark) -> Vec<String> {
     let deletes = stage.proxy.since(mark).verb(Verb::Delete).filter(Record::committed);
+    let mut seen = BTreeSet::new();
     let mut deleted: Vec<(String, String)> =
         deletes.iter().map(|record| (record.resource().to_owned(), record.name().to_owned())).collect();
-    deleted.dedup();
+    deleted.retain(|object| seen.insert(object.clone()));
     deleted.into_iter().map(|(resource, _)| resource).collect()
 }
 

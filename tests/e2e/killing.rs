@@ -10,16 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kantor_api::DataPlane;
 use kantor_testbed::{
     proxy::{Action, Fault, FaultHandle, Mark, Match, Outcome, Proxy, Record},
     wait::{self, Seen},
 };
-use kube::{Api, api::ListParams};
 use serde_json::Value;
 
 use crate::{
-    observing::Scraped,
+    observing::until_connected,
     release::support::start_operator,
     support::{PATIENCE, Stage},
 };
@@ -320,7 +318,7 @@ impl Rules {
             }
             // One that found everything done has looked at it all.
             story.stage().operator.ready().await?;
-            connected(story).await?;
+            until_connected(story.stage()).await;
             idle(story).await?;
             Ok(Seen::Done(self.reached(story).unwrap_or(At::TheEnd)))
         })
@@ -363,20 +361,6 @@ impl Rules {
 
 fn writes() -> Match {
     Match::new().writes().without("events")
-}
-
-/// Waits until the operator has its data planes: until then it asks for nothing, and has seen nothing.
-async fn connected(story: &impl Story) -> anyhow::Result<()> {
-    let stage = story.stage();
-    let registered: Api<DataPlane> = Api::all(stage.client.clone());
-    wait::until("the data planes are connected", PATIENCE, || async {
-        let registered = registered.list(&ListParams::default()).await?.items.len();
-        let scraped = Scraped::of(stage).await;
-        let connected = scraped.values("kantor_plane_connected").filter(|value| *value > 0.0).count();
-        let seen = format!("{connected} of {registered}");
-        Ok(if connected == registered { Seen::Done(()) } else { Seen::NotYet(seen) })
-    })
-    .await
 }
 
 /// Waits until the operator asks for nothing, beside whether the planes are still there.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kantor::metrics::table;
 use kantor_api::DataPlane;
 use kantor_testbed::wait::{self, Seen};
+use kube::{Api, api::ListParams};
 use serde_json::json;
 
 use self::collector::{Collector, Span};
@@ -90,6 +91,20 @@ pub async fn until_looked_at(stage: &Stage, controller: &str, before: f64) {
     until_value(stage, "kantor_reconciles_total", &labels, |count| count > before).await;
 }
 
+/// Waits until the operator has its data planes: until then it asks for nothing, and has seen nothing.
+pub async fn until_connected(stage: &Stage) {
+    let registered: Api<DataPlane> = Api::all(stage.client.clone());
+    wait::until("the data planes are connected", PATIENCE, || async {
+        let registered = registered.list(&ListParams::default()).await?.items.len();
+        let scraped = Scraped::of(stage).await;
+        let connected = scraped.values("kantor_plane_connected").filter(|value| *value > 0.0).count();
+        let seen = format!("{connected} of {registered}");
+        Ok(if connected == registered { Seen::Done(()) } else { Seen::NotYet(seen) })
+    })
+    .await
+    .unwrap();
+}
+
 /// Waits until a sample has a value.
 async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
     wait::until(&format!("{name} {labels:?}"), PATIENCE, || async {
@@ -124,6 +139,9 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
     let (plane, lost) = (("data_plane", "acme/plane"), ("data_plane", "acme/lost"));
     // A plane is probed for the first time some seconds after it was found.
     until_value(stage, "kantor_plane_probe_duration_seconds_count", &[plane], |count| count > 0.0).await;
+    // And the operator hears of what it has said of one some time after everybody else.
+    let unknown = [("kind", "DataPlane"), ("ready", "unknown")];
+    until_value(stage, "kantor_objects", &unknown, |count| count > 0.0).await;
     let scraped = Scraped::of(stage).await;
     for (name, labels, expected) in [
         ("kantor_leader", &[][..], 1.0),
@@ -261,8 +279,9 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
     // What has not been sent yet is sent at the end.
     let operator = &theatre.stage.operator;
     let before = collector.spans().len();
+    let looked = looks(&theatre.stage, "release").await;
     theatre.annotate("shop", "touched", "yes").await;
-    theatre.stage.until_quiet().await;
+    until_looked_at(&theatre.stage, "release", looked).await;
     operator.terminate().unwrap();
     assert!(operator.ended().await.unwrap().success());
     assert!(collector.spans().len() > before);

@@ -1,10 +1,16 @@
 //! The chart of the custom resource definitions: upgraded with it, kept without it.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use kantor_api::Organization;
-use kantor_testbed::Cluster;
-use kube::{Api, ResourceExt, api::PostParams};
+use kantor_testbed::{
+    Cluster,
+    wait::{self, Seen},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, PostParams},
+};
 
 use crate::support::{Administrator, project};
 
@@ -18,6 +24,15 @@ async fn objects_outlive_upgrades_and_the_end_of_the_chart() {
     administrator.helm(&["install", "kantor-crds", &chart]);
     let organizations: Api<Organization> = Api::all(cluster.client());
     let acme = Organization::new("acme", kantor_api::organization::OrganizationSpec {});
+    // Helm does not wait until what it has defined is served.
+    wait::until("organizations are served", Duration::from_mins(1), || async {
+        Ok(match organizations.list(&ListParams::default()).await {
+            Ok(_) => Seen::Done(()),
+            Err(error) => Seen::NotYet(error.to_string()),
+        })
+    })
+    .await
+    .unwrap();
     let created = organizations.create(&PostParams::default(), &acme).await.unwrap();
     let still_there = async || {
         let found = organizations.get("acme").await.unwrap();

@@ -209,7 +209,7 @@ async fn an_object_that_appears_at_the_last_moment_is_not_overwritten() {
     let site = site(&plane);
     let syncing = engine.sync(&site, &me, &mine);
     let racing = async {
-        stage.request(|record| record.verb() == Verb::Apply && record.name() == "raced").await;
+        fault.await_hit(PATIENCE).await.unwrap();
         let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "theirs"},
             "metadata": {"name": "raced", "namespace": stage.namespace}});
         stage

@@ -13,10 +13,12 @@ async fn nothing_is_left_of_a_plane_that_is_forgotten() {
     let configs = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "", Follow::Whole);
     let secrets = plane.follow(&ApiResource::erase::<Secret>(&()), "", Follow::Metadata);
     assert!(soon(configs.synced()).await && soon(secrets.synced()).await);
+    for kind in ["configmaps", "secrets", "customresourcedefinitions"] {
+        stage.request(|record| record.resource() == kind && record.is_open_watch()).await;
+    }
     let mut changes = stage.planes.changes();
 
     soon(stage.planes.forget(&stage.key)).await;
-    let mark = stage.proxy.mark();
     assert_eq!(stage.planes.get(&stage.key).unwrap_err(), NotConnected::NotWanted(stage.key.clone()));
     assert_eq!(stage.planes.state(&stage.key), None);
     assert_eq!(soon(changes.recv()).await.unwrap(), stage.key);
@@ -28,6 +30,7 @@ async fn nothing_is_left_of_a_plane_that_is_forgotten() {
     })
     .await
     .unwrap();
+    let mark = stage.proxy.mark();
     // Who still holds it gets an error at once; nothing is sent.
     whoami(&plane.calls()).await.unwrap_err();
     whoami(&plane.watches()).await.unwrap_err();

@@ -120,7 +120,9 @@ async fn a_watch_that_breaks_goes_on_where_it_was() {
     let (stage, plane) = Stage::connected("breaks").await;
     let followed = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "stage=breaks", Follow::Whole);
     assert!(soon(followed.synced()).await);
-    stage.request(|r| r.resource() == "configmaps" && r.is_open_watch()).await;
+    for kind in ["configmaps", "customresourcedefinitions"] {
+        stage.request(|r| r.resource() == kind && r.is_open_watch()).await;
+    }
     let mut told = stage.planes.remote_changes();
     let mark = stage.proxy.mark();
     stage.proxy.cut_connections();

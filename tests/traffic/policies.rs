@@ -59,6 +59,8 @@ pub async fn tokens_need_the_scope(site: &Site) {
     let impostor = site.gateways.issuer().impostor().unwrap();
     let forged = format!("Bearer {}", impostor.token(&["read"], &json!({}), 60).unwrap());
     let right = bearer(site, &["write", "read"], 60);
+    // Until the issuer's keys have been fetched, all tokens are refused alike.
+    site.until(200, &host, "/", &[("authorization", &right)]).await;
     for (what, authorization, status) in [
         ("expired, beyond the minute that Envoy allows for clocks", bearer(site, &["read"], -90), 401),
         ("of an impostor", forged, 401),

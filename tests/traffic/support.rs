@@ -65,9 +65,25 @@ impl Site {
         target: &str,
         headers: &[(&str, &str)],
     ) -> Answer {
-        wait::until(&format!("{method} {host}{target} answers {status}"), PATIENCE, || async {
+        self.until_seen(&format!("answers {status}"), method, host, target, headers, |answer| {
+            answer.status == status
+        })
+        .await
+    }
+
+    /// As [`Site::until_asked`], until the answer is as `seen` says.
+    pub async fn until_seen(
+        &self,
+        what: &str,
+        method: &str,
+        host: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        seen: impl Fn(&Answer) -> bool,
+    ) -> Answer {
+        wait::until(&format!("{method} {host}{target} {what}"), PATIENCE, || async {
             let answer = self.ask(method, host, target, headers).await;
-            Ok(if answer.status == status { Seen::Done(answer) } else { Seen::NotYet(format!("{answer:?}")) })
+            Ok(if seen(&answer) { Seen::Done(answer) } else { Seen::NotYet(format!("{answer:?}")) })
         })
         .await
         .unwrap_or_else(|error| panic!("{error:#}\n{}", self.gateways.logs()))

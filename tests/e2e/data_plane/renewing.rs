@@ -36,7 +36,7 @@ async fn renewed(stage: &Stage, token: &str) -> String {
     token_of(stage, "plane").await
 }
 
-async fn event(stage: &Stage, reason: &str) -> String {
+pub async fn event(stage: &Stage, reason: &str) -> String {
     let events: Api<Event> = Api::namespaced(stage.client.clone(), "acme");
     wait::until(&format!("there is an Event {reason}"), PATIENCE, || async {
         let list = events.list(&ListParams::default()).await?;

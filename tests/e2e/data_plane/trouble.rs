@@ -1,6 +1,6 @@
 //! Planes in trouble, dead ones, and what is left on them.
 
-use super::*;
+use super::{renewing::event, *};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else() {
@@ -21,12 +21,14 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
         stage.delete::<Environment>(&format!("acme/{round}")).await;
         stage.until_gone::<Environment>(&format!("acme/{round}")).await;
         namespace_is(&well, &format!("dp-{round}"), false).await;
-        let calls = well_proxy.writes_since(mark);
-        calls
-            .0
+        // One may be asked for twice before it is seen to go.
+        let mut calls: Vec<String> = well_proxy
+            .writes_since(mark)
             .iter()
             .map(|r| format!("{} {} {}", r.verb().as_str(), r.resource(), r.name()))
-            .collect::<Vec<_>>()
+            .collect();
+        calls.dedup();
+        calls
     };
     assert_eq!(work("calm").await, ["delete namespaces dp-calm"]);
 
@@ -126,9 +128,8 @@ async fn namespaces_go_with_their_environment_or_project_and_not_before() {
     let orphan = json!({"metadata": {"annotations": {"openchoreo.dev/deletion-policy": "Orphan"}}});
     stage.patch::<Environment>("acme/prod", orphan).await;
     stage.until_gone::<Environment>("acme/prod").await;
-    let events: Api<Event> = Api::namespaced(stage.client.clone(), "acme");
-    let left = events.list(&ListParams::default().fields("reason=LeftBehind")).await.unwrap();
-    assert!(left.items[0].note.as_ref().unwrap().contains("dp-late"), "{left:?}");
+    let left = event(&stage, "LeftBehind").await;
+    assert!(left.contains("dp-late"), "{left}");
 
     plane.resume().unwrap();
     stage.delete::<Environment>("acme/test").await;

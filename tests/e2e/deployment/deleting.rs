@@ -222,10 +222,17 @@ async fn an_endpoint_is_made_anew_unless_its_deployment_goes() {
     let uid = endpoints.get(ENDPOINT.1).await.unwrap().metadata.uid;
     delete(&shop, &[ENDPOINT]).await;
     shop.stage
-        .until("it is made anew", &format!("acme/{}", ENDPOINT.1), |found: Option<&Endpoint>| {
-            (found?.metadata.uid != uid).then_some(())
-        })
+        .until(
+            "it is made anew and looked at",
+            &format!("acme/{}", ENDPOINT.1),
+            |found: Option<&Endpoint>| {
+                let found = found?;
+                let looked_at = found.status.as_ref()?.observed_generation == found.metadata.generation;
+                (found.metadata.uid != uid && looked_at).then_some(())
+            },
+        )
         .await;
+    shop.quiet().await;
 
     // The ways in go first; until then everything runs.
     let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::support::{IMAGE, Shop, endpoint, item, labelled, namespace};
 use crate::{
-    observing::{looks, until_looked_at},
+    observing::{looks, until_connected, until_looked_at},
     release::support::start_operator,
-    support::{PATIENCE, condition, is_ready},
+    support::{PATIENCE, condition},
 };
 
 /// Applies of workloads.
@@ -31,9 +31,12 @@ fn colour_of(workload: &Value) -> &Value {
     &workload["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"]
 }
 
+/// A plane that holds a call for as long as a test takes is not given up.
+const PATIENT: &str = "--plane-timeout=10m";
+
 /// A shop whose Deployment `cart` is white and has nothing to do.
-async fn white_cart() -> (Shop, Deployment) {
-    let shop = Shop::open().await;
+async fn white_cart(arguments: &[&str]) -> (Shop, Deployment) {
+    let shop = Shop::open_with(arguments).await;
     shop.artifact("cart", "cart", IMAGE, json!({"application": colour("white")})).await;
     shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
     let deployment = shop.ready("cart").await;
@@ -79,7 +82,7 @@ async fn an_image_that_is_not_known_yet_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_the_plane_is_said_and_what_comes_in_between_is_taken_together() {
-    let shop = Shop::open().await;
+    let shop = Shop::open_with(&[PATIENT]).await;
     let before = Snapshot::settled(&shop.plane.client, &Options::default(), PATIENCE).await.unwrap();
     let configuration = json!({"endpointTemplates": [endpoint("api", 8080)], "application": colour("white")});
     shop.artifact("cart", "cart", IMAGE, configuration).await;
@@ -104,6 +107,7 @@ async fn an_error_of_the_plane_is_said_and_what_comes_in_between_is_taken_togeth
     for number in 1..=100 {
         shop.configure("cart", colour(&number.to_string())).await;
     }
+    shop.until_seen("cart").await;
     held.release();
     shop.workload("the last edit is there", &deployment, |workload| {
         (colour_of(workload) == "100").then_some(())
@@ -138,7 +142,7 @@ async fn an_error_of_the_plane_is_said_and_what_comes_in_between_is_taken_togeth
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_that_is_lost_in_the_middle_of_the_work_is_told_as_lost_and_as_nothing_else() {
-    let (shop, deployment) = white_cart().await;
+    let (shop, deployment) = white_cart(&[PATIENT]).await;
 
     let mark = shop.stage.proxy.mark();
     let hung = shop.plane.proxy.fault(Fault::when(applies()).then(Action::Hang));
@@ -162,7 +166,7 @@ async fn a_plane_that_is_lost_in_the_middle_of_the_work_is_told_as_lost_and_as_n
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_whose_namespaces_could_not_be_followed_for_a_while_goes_on_by_itself() {
-    let (shop, deployment) = white_cart().await;
+    let (shop, deployment) = white_cart(&[]).await;
 
     let follows = Match::new().verb(Verb::List).verb(Verb::Watch).resource("namespaces");
     let refused = shop.plane.proxy.fault(Fault::when(follows).then(Action::status(403)));
@@ -187,21 +191,16 @@ async fn who_waits_for_its_turn_is_deleted_without_one() {
     shop.stage.operator.kill().unwrap();
     shop.stage.operator.ended().await.unwrap();
     // One turn of each kind, which lasts longer than the test.
-    start_operator(&mut shop.stage, &["--plane-concurrency=2", "--plane-timeout=10m"]).await;
+    start_operator(&mut shop.stage, &["--plane-concurrency=2", PATIENT]).await;
     shop.stage.operator.ready().await.unwrap();
+    until_connected(&shop.stage).await;
     shop.quiet().await;
 
     let held = shop.plane.proxy.fault(Fault::when(applies().nth(1)).then(Action::HoldBefore));
     shop.configure("cart", colour("black")).await;
     held.await_hit(PATIENCE).await.unwrap();
     shop.configure("till", colour("black")).await;
-    // Whoever is woken by an artifact is woken before it says that it was seen.
-    let stage = &shop.stage;
-    stage
-        .until("the edit was seen", "acme/till", |artifact: Option<&DeployableArtifact>| {
-            artifact.filter(|artifact| is_ready(*artifact)).map(|_| ())
-        })
-        .await;
+    shop.until_seen("till").await;
     shop.delete("till").await;
     held.release();
     shop.ready("cart").await;

@@ -1,15 +1,16 @@
 //! The operator is killed at each write of a Deployment.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Secret};
 use kantor_api::{
-    ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline, Endpoint, Environment,
-    HostnameClaim,
+    Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
+    DeploymentTrack, Endpoint, Environment, HostnameClaim, Project,
 };
 use kantor_testbed::{
     proxy::Proxy,
     snapshot::{Options, Snapshot, assert_nothing_left},
+    wait::{self, Seen},
 };
-use kube::{Api, Client};
+use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 
 use super::support::{Plane, Shop, full_plane, kinds};
@@ -60,6 +61,11 @@ async fn deleted_after_any_write_of_its_creation_it_leaves_nothing() {
     assert!(nth > 23, "{nth}");
 }
 
+async fn until_ready<K: TestObject<Scope = k8s_openapi::NamespaceResourceScope>>(stage: &Stage, name: &str) {
+    let ready = |found: Option<&K>| found.filter(|found| is_ready(*found)).map(|_| ());
+    stage.until("it is ready", &format!("acme/{name}"), ready).await;
+}
+
 const OLD_IMAGE: &str = "registry.example.com/cart:1";
 const NEW_IMAGE: &str = "registry.example.com/cart:2";
 
@@ -101,11 +107,26 @@ impl OneDeployment {
             json!({"configurations": [{"key": "hi", "values": [{"environment": "dev", "value": "x"}]}]});
         shop.stage.create::<ConfigurationGroup>(&object("ConfigurationGroup", "words", words)).await;
         let mut story = Self { shop, other, _gateways: stand_ins, before: vec![] };
+        story.until_furnished().await;
         story.shop.quiet().await;
         for client in story.clients() {
             story.before.push(Snapshot::settled(&client, &Options::default(), PATIENCE).await.unwrap());
         }
         story
+    }
+
+    /// Waits until all that is there before the first chapter has said how it is.
+    async fn until_furnished(&self) {
+        let stage = &self.shop.stage;
+        for plane in ["plane", "other"].into_iter().take(1 + usize::from(self.other.is_some())) {
+            until_ready::<DataPlane>(stage, plane).await;
+        }
+        until_ready::<Project>(stage, "shop").await;
+        until_ready::<Component>(stage, "cart").await;
+        until_ready::<DeploymentTrack>(stage, "cart-main").await;
+        // Its environment is yet to come.
+        let said = |found: Option<&DeploymentPipeline>| condition(found?, "Ready").map(|_| ());
+        stage.until("the pipeline says how it is", "acme/default", said).await;
     }
 
     /// The control plane, and the planes.
@@ -134,6 +155,19 @@ impl OneDeployment {
             let owned = snapshot.objects().iter().filter(|(_, object)| owned(object));
             let owned: Vec<String> = owned.map(|(key, _)| key.to_string()).collect();
             assert!(owned.is_empty(), "{owned:#?}");
+        }
+    }
+
+    /// Waits until Kubernetes has removed what it had made for workloads that have gone.
+    async fn until_collected(&self) {
+        for client in &self.clients()[1..] {
+            let replica_sets: Api<ReplicaSet> = Api::all(client.clone());
+            wait::until("all ReplicaSets have gone", PATIENCE, || async {
+                let left = replica_sets.list_metadata(&ListParams::default()).await?.items;
+                Ok(if left.is_empty() { Seen::Done(()) } else { Seen::NotYet(format!("{left:?}")) })
+            })
+            .await
+            .unwrap();
         }
     }
 
@@ -253,6 +287,8 @@ impl Story for OneDeployment {
             && status.data_plane.as_ref().is_some_and(|on| on.name == plane)
             && status.cleaning.is_empty()
             && kinds(&deployment) == all
+            && status.endpoints.len() == ways_in
+            && status.endpoints.iter().all(|told| told.ready.as_deref() == Some("True") && told.address.is_some())
             && endpoints.len() == ways_in
             && endpoints.iter().all(|endpoint| {
                 is_ready(endpoint)
@@ -267,6 +303,7 @@ impl Story for OneDeployment {
     async fn state(&self, chapter: &str) -> Vec<Value> {
         if chapter == "deleted" {
             self.nothing_owned().await;
+            self.until_collected().await;
         }
         let uid = self.find::<Deployment>("cart").await.and_then(|found| found.metadata.uid);
         let mut state = vec![];

@@ -4,6 +4,7 @@ use kantor_api::{Component, DeployableArtifact, Deployment, Environment, Project
 use serde_json::json;
 
 use super::support::{IMAGE, Shop, endpoint};
+use crate::observing::until_connected;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_nothing_costs_no_call_to_the_plane_and_no_write_to_the_control_plane() {
@@ -42,6 +43,7 @@ async fn what_changes_nothing_costs_no_call_to_the_plane_and_no_write_to_the_con
 
     let (here, there) = (shop.stage.proxy.mark(), shop.plane.proxy.mark());
     shop.stage.restart_operator().await;
+    until_connected(&shop.stage).await;
     shop.quiet().await;
     shop.stage.proxy.assert_no_writes_since(here);
     let calls = shop.plane.calls_since(there);

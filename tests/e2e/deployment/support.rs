@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use crate::release::support::Plane;
 use crate::{
-    acme::{acme, environment, object, plane_ready, register},
+    acme::{acme_with, environment, object, plane_ready, register},
     support::{PATIENCE, Stage, condition, is_ready},
 };
 
@@ -34,8 +34,13 @@ pub struct Shop {
 
 impl Shop {
     pub async fn open() -> Self {
+        Self::open_with(&[]).await
+    }
+
+    /// As [`Shop::open`], with further arguments of the operator.
+    pub async fn open_with(arguments: &[&str]) -> Self {
         let opening = async {
-            let shop = Self::empty().await;
+            let shop = Self::empty_with(arguments).await;
             shop.furnish().await;
             shop
         };
@@ -44,7 +49,12 @@ impl Shop {
 
     /// Nothing but the operator, organization `acme` and a plane that is not registered.
     pub async fn empty() -> Self {
-        let (stage, plane) = Box::pin(async { tokio::join!(acme(), full_plane("plane")) }).await;
+        Self::empty_with(&[]).await
+    }
+
+    async fn empty_with(arguments: &[&str]) -> Self {
+        let (stage, plane) =
+            Box::pin(async { tokio::join!(acme_with(arguments), full_plane("plane")) }).await;
         Self { stage, plane }
     }
 
@@ -134,6 +144,15 @@ impl Shop {
     /// Changes the spec of an artifact by a merge patch.
     pub async fn edit_artifact(&self, name: &str, spec: Value) {
         self.stage.patch::<DeployableArtifact>(&format!("acme/{name}"), json!({"spec": spec})).await;
+    }
+
+    /// Waits until the operator has seen an artifact as it now is. Whoever is woken by it is woken before it says so.
+    pub async fn until_seen(&self, artifact: &str) {
+        self.stage
+            .until("it was seen", &format!("acme/{artifact}"), |found: Option<&DeployableArtifact>| {
+                found.filter(|found| is_ready(*found)).map(|_| ())
+            })
+            .await;
     }
 
     /// Changes the configuration of the workload of an artifact by a merge patch.

@@ -34,7 +34,7 @@ async fn a_route_is_opened_when_its_guards_are_accepted_and_goes_before_them() {
         .proxy
         .writes_since(mark)
         .iter()
-        .filter(|record| record.verb() == Verb::Apply)
+        .filter(|record| record.verb() == Verb::Apply && record.committed())
         .map(|record| record.resource().to_owned())
         .filter(|resource| {
             ["securitypolicies", "httproutefilters", "httproutes"].contains(&resource.as_str())

@@ -167,6 +167,8 @@ impl Theatre {
     /// Changes what Releases may put on the plane.
     pub async fn allow(&self, policy: Value) {
         self.stage.patch::<DataPlane>("acme/plane", json!({"spec": {"releasePolicy": policy}})).await;
+        // It has been seen then.
+        plane_ready(&self.stage, "plane").await;
     }
 
     pub async fn create(&self, name: &str, resources: &[(&str, Value)]) -> Release {

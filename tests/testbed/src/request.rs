@@ -5,15 +5,17 @@ use std::{
     fs,
     path::PathBuf,
     process::{Command, ExitCode},
+    time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use kantor_testbed::{
     Cluster, CrdBundle, Operator,
     assets::{self, Binary},
     gateway::{GatewayOptions, Gateways},
     operator,
+    wait::{Seen, until},
 };
 
 use crate::{demo::say, kubectl::Kubectl};
@@ -74,19 +76,21 @@ pub(crate) async fn run(request: Request) -> Result<ExitCode> {
     let (host, path) = ("dev.apis.development.example.com", "/shop/greeter/greeter/hello");
     let address = gateways.client().address();
     say(&format!("$ curl -H 'Host: {host}' http://{address}{path}"));
-    let curl = Command::new("curl")
-        .args(["--silent", "--show-error", "--max-time", "30", "-H", &format!("Host: {host}")])
-        .arg(format!("http://{address}{path}"))
-        .output();
-    let answer = match curl {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
-        // Without curl, the same request by hand.
-        _ => gateways.client().request("GET", host, path, &[]).await?.body,
-    };
-    let told: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
-    if told["path"] != "/greeter/hello" {
-        bail!("the application was not reached: {answer}");
-    }
+    // The gateway has accepted the route; its proxy hears of it some time later.
+    let told = until("the application is reached", Duration::from_mins(1), || async {
+        let curl = Command::new("curl")
+            .args(["--silent", "--show-error", "--max-time", "30", "-H", &format!("Host: {host}")])
+            .arg(format!("http://{address}{path}"))
+            .output();
+        let answer = match curl {
+            Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+            // Without curl, the same request by hand.
+            _ => gateways.client().request("GET", host, path, &[]).await?.body,
+        };
+        let told: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+        Ok(if told["path"] == "/greeter/hello" { Seen::Done(told) } else { Seen::NotYet(answer) })
+    })
+    .await?;
     say(&format!("200: pod {} saw {} {}", told["pod"], told["method"], told["path"]));
     Ok(ExitCode::SUCCESS)
 }

@@ -247,6 +247,13 @@ impl Others {
             plane.create(kind, namespace, value).await;
             others.0.push((kind, namespace.to_owned(), name));
         }
+        // Kubernetes writes to it as well, until it has rolled out.
+        plane
+            .until("it has rolled out", ("apps/v1/Deployment", &home, "other"), |found| {
+                let conditions = found?["status"]["conditions"].as_array()?;
+                conditions.iter().any(|said| said["reason"] == "NewReplicaSetAvailable").then_some(())
+            })
+            .await;
         others
     }
 

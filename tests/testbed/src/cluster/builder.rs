@@ -9,8 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, TryStreamExt, future::try_join, stream};
-use k8s_openapi::api::core::v1::Namespace;
+use futures::{StreamExt, TryStreamExt, future::try_join3, stream};
+use k8s_openapi::api::{core::v1::Namespace, rbac::v1::ClusterRole};
 use kube::{Api, Client};
 
 use super::{
@@ -126,7 +126,8 @@ impl ClusterBuilder {
         for binary in self.binaries().into_iter().skip(2) {
             cluster.components.start(binary, &cluster.files)?;
         }
-        try_join(install(&client, &crds), self.add_nodes(&cluster, &client)).await?;
+        try_join3(install(&client, &crds), self.add_nodes(&cluster, &client), self.begun(&cluster, &client))
+            .await?;
         cluster.components.check()?;
         Ok(cluster)
     }
@@ -139,6 +140,25 @@ impl ClusterBuilder {
         until(&format!("{} nodes are ready", self.nodes), START, || async {
             cluster.components.check()?;
             nodes::ready(client, self.nodes).await
+        })
+        .await
+    }
+
+    /// Returns when kube-controller-manager is at work. Among the first things that it does is to fill roles that are made of
+    /// others, which would be a change to those who compare before and after.
+    async fn begun(&self, cluster: &Cluster, client: &Client) -> Result<()> {
+        if !self.controllers {
+            return Ok(());
+        }
+        let roles: Api<ClusterRole> = Api::all(client.clone());
+        until("the roles made of others are filled", START, || async {
+            cluster.components.check()?;
+            for name in ["admin", "edit", "view"] {
+                if roles.get(name).await?.rules.is_none_or(|rules| rules.is_empty()) {
+                    return Ok(Seen::NotYet(format!("{name} is empty")));
+                }
+            }
+            Ok(Seen::Done(()))
         })
         .await
     }

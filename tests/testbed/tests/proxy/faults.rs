@@ -34,8 +34,12 @@ fn a_hung_request_is_never_answered_nor_forwarded() {
     run(async {
         let stand = Stand::new("hang").await;
         let fault = stand.fault(Action::Hang);
-        timeout(NO_ANSWER, stand.create("c")).await.unwrap_err();
-        fault.await_hit(SOON).await.unwrap();
+        {
+            let created = stand.create("c");
+            tokio::pin!(created);
+            tokio::select! { _ = &mut created => panic!("answered"), hit = fault.await_hit(SOON) => hit.unwrap() };
+            timeout(NO_ANSWER, created).await.unwrap_err();
+        }
         let record = stand.proxy.await_request(|r| r.outcome == Outcome::ClientGone, SOON).await.unwrap();
         assert!(!record.forwarded);
         assert!(!stand.has("c").await);
