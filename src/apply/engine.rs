@@ -35,8 +35,6 @@ use crate::{
 
 /// Objects of a stage that are worked on at a time. The plane's own limits are narrower; this bounds memory.
 const PARALLEL: usize = 64;
-/// How long to wait for the watch to tell of what was written. What it has not told by then is looked up.
-const CATCH_UP: Duration = Duration::from_secs(2);
 
 /// A version that no object has.
 const NO_VERSION: &str = "1";
@@ -425,5 +423,5 @@ async fn catch_up(grounds: &HashMap<Kind, Ground>, written: impl Iterator<Item =
             waits.push(followed.caught_up(version));
         }
     }
-    let _ = tokio::time::timeout(CATCH_UP, join_all(waits)).await;
+    join_all(waits).await;
 }

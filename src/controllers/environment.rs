@@ -20,11 +20,11 @@ use super::{
     Context,
     data_plane::{self, Reach},
     member::{self, Cleanup, Member},
-    remote::namespaces_on,
+    remote::{follow_namespaces, namespaces_on},
     run::Action,
 };
 use crate::{
-    apply::{WriteError, Writer},
+    apply::{Deletion, WriteError, Writer},
     core::{
         hierarchy::{Kind, logical_name, organization_of},
         lifecycle::{self, Profile, Standing},
@@ -202,7 +202,12 @@ where
                 RemovalStep::Delete { uid } => {
                     if let Ok(plane) = context.planes.get(&key_of(&record.data_plane)) {
                         let writer = Writer::to_plane(&plane, None);
-                        writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
+                        let deleted =
+                            writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
+                        if let Deletion::Pending { version } = deleted {
+                            // The next look comes soon, and would not know that it is going.
+                            follow_namespaces(&plane).caught_up(version).await;
+                        }
                     }
                     waiting.push(shown);
                 }

@@ -105,9 +105,11 @@ impl Followed {
         &self.resource
     }
 
-    /// Waits until the watch has told of what was written with this version. False if it ended.
+    /// Waits until the watch has told of what was written with this version, for as long as it is worth waiting, so that the next
+    /// look at it finds that. False if it has not.
     pub async fn caught_up(&self, version: u64) -> bool {
-        self.stop.run_until_cancelled(self.progress.reach(version)).await.is_some()
+        let told = timeout(CATCH_UP, self.progress.reach(version));
+        self.stop.run_until_cancelled(told).await.is_some_and(|told| told.is_ok())
     }
 
     /// An object.
@@ -190,6 +192,9 @@ pub(super) struct Surroundings {
     pub(super) first_retry: Duration,
     pub(super) metrics: Arc<PlaneMetrics>,
 }
+
+/// How long to wait for a watch to tell of what was written. What it has not told by then is looked up.
+const CATCH_UP: Duration = Duration::from_secs(2);
 
 /// How long a list that does not end is waited for.
 const LONGEST_LIST: Duration = Duration::from_mins(1);

@@ -52,13 +52,7 @@ pub async fn register(stage: &Stage, name: &str, kubeconfig: &KubeconfigSpec) {
 }
 
 pub async fn plane_ready(stage: &Stage, name: &str) -> DataPlane {
-    stage
-        .until(
-            &format!("data plane {name} is ready"),
-            &format!("acme/{name}"),
-            |plane: Option<&DataPlane>| plane.filter(|plane| is_ready(*plane)).cloned(),
-        )
-        .await
+    stage.until_ready(&format!("acme/{name}")).await
 }
 
 /// Waits until `Ready` of a plane has this status and reason; tells the message.

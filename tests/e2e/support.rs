@@ -113,6 +113,12 @@ impl Stage {
         self.until(&format!("{name} is there"), name, |object: Option<&K>| object.cloned()).await
     }
 
+    /// Waits until the object is ready as it now is.
+    pub async fn until_ready<K: TestObject>(&self, name: &str) -> K {
+        let ready = |object: Option<&K>| object.filter(|object| is_ready(*object)).cloned();
+        self.until(&format!("{name} is ready"), name, ready).await
+    }
+
     pub async fn until_gone<K: TestObject>(&self, name: &str) {
         let what = format!("{name} is gone");
         self.until::<K, ()>(&what, name, |object| object.is_none().then_some(())).await;

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, stream};
 use kantor_api::common::InventoryItem;
 use kube::{ResourceExt, api::ApiResource};
 
-use super::{CATCH_UP, Engine, Ground, PARALLEL, Site};
+use super::{Engine, Ground, PARALLEL, Site};
 use crate::{
     apply::{Deletion, WriteError},
     core::changes::{self, ObjectView, Owner, Removal, STAGES, shown},
@@ -147,7 +147,7 @@ impl Engine {
             Ok(Deletion::Gone) => Remains::Nothing,
             Ok(Deletion::Pending { version }) => {
                 // The next look comes soon, and would not know that it is going.
-                let _ = tokio::time::timeout(CATCH_UP, followed.caught_up(version)).await;
+                followed.caught_up(version).await;
                 Remains::Waiting(format!("{} is being deleted", shown(item)))
             }
             Err(error) => Remains::Failed(failure(item, &error)),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::support::{Plane, Shop, full_plane, kinds};
 use crate::{
-    acme::object,
+    acme::{object, plane_ready},
     endpoint::support::{oauth2, open, template},
     gateway::{self, StandIn},
     killing::{Story, Write, killed_at, told_twice},
@@ -59,11 +59,6 @@ async fn deleted_after_any_write_of_its_creation_it_leaves_nothing() {
     // Namespace, isolation, six objects and an Endpoint; and of that four routes with a policy each, two with a filter, which
     // are written twice.
     assert!(nth > 23, "{nth}");
-}
-
-async fn until_ready<K: TestObject<Scope = k8s_openapi::NamespaceResourceScope>>(stage: &Stage, name: &str) {
-    let ready = |found: Option<&K>| found.filter(|found| is_ready(*found)).map(|_| ());
-    stage.until("it is ready", &format!("acme/{name}"), ready).await;
 }
 
 const OLD_IMAGE: &str = "registry.example.com/cart:1";
@@ -119,11 +114,11 @@ impl OneDeployment {
     async fn until_furnished(&self) {
         let stage = &self.shop.stage;
         for plane in ["plane", "other"].into_iter().take(1 + usize::from(self.other.is_some())) {
-            until_ready::<DataPlane>(stage, plane).await;
+            plane_ready(stage, plane).await;
         }
-        until_ready::<Project>(stage, "shop").await;
-        until_ready::<Component>(stage, "cart").await;
-        until_ready::<DeploymentTrack>(stage, "cart-main").await;
+        stage.until_ready::<Project>("acme/shop").await;
+        stage.until_ready::<Component>("acme/cart").await;
+        stage.until_ready::<DeploymentTrack>("acme/cart-main").await;
         // Its environment is yet to come.
         let said = |found: Option<&DeploymentPipeline>| condition(found?, "Ready").map(|_| ());
         stage.until("the pipeline says how it is", "acme/default", said).await;

@@ -148,11 +148,7 @@ impl Shop {
 
     /// Waits until the operator has seen an artifact as it now is. Whoever is woken by it is woken before it says so.
     pub async fn until_seen(&self, artifact: &str) {
-        self.stage
-            .until("it was seen", &format!("acme/{artifact}"), |found: Option<&DeployableArtifact>| {
-                found.filter(|found| is_ready(*found)).map(|_| ())
-            })
-            .await;
+        self.stage.until_ready::<DeployableArtifact>(&format!("acme/{artifact}")).await;
     }
 
     /// Changes the configuration of the workload of an artifact by a merge patch.
