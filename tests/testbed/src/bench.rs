@@ -14,6 +14,7 @@ mod drift;
 mod edit;
 mod floor;
 mod flux;
+mod hostile;
 mod intent;
 mod isolation;
 mod machine;
@@ -80,6 +81,9 @@ pub(crate) struct Bench {
     /// The folder of the project
     #[arg(long, default_value = ".")]
     project: PathBuf,
+    /// Fail if a goal is missed
+    #[arg(long)]
+    check: bool,
     /// Write the results here and no report, instead of to bench/results and docs
     #[arg(long)]
     out: Option<PathBuf>,
@@ -121,6 +125,8 @@ enum Scenario {
     Planes,
     /// Many objects in Releases
     Release,
+    /// The largest objects that the API accepts
+    Hostile,
 }
 
 impl Scenario {
@@ -136,14 +142,25 @@ pub(crate) async fn run(bench: Bench) -> Result<ExitCode> {
             report::write(&project, &runs)?;
             Ok(ExitCode::SUCCESS)
         }
-        None => Box::pin(measure(&bench)).await.map(|()| ExitCode::SUCCESS),
+        None => {
+            let run = Box::pin(measure(&bench)).await?;
+            let missed = run.missed();
+            for figure in &missed {
+                say(&format!("missed: {} {}: {}", figure.scenario, figure.case, figure.what));
+            }
+            Ok(if bench.check && !missed.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
     }
 }
 
-async fn measure(bench: &Bench) -> Result<()> {
-    tokio::task::spawn_blocking(assets::provide_all).await??;
+async fn measure(bench: &Bench) -> Result<Run> {
+    if bench.only != [Scenario::Hostile] {
+        tokio::task::spawn_blocking(assets::provide_all).await??;
+    }
     let program = match &bench.operator {
         Some(program) => program.clone(),
+        // It runs no operator.
+        None if bench.only == [Scenario::Hostile] => std::env::current_exe().context("find this program")?,
         None => operator::beside_this_program()?,
     };
     let date = Timestamp::now();
@@ -188,9 +205,9 @@ async fn measure(bench: &Bench) -> Result<()> {
     measured?;
     // What was measured in part, or elsewhere, is no report.
     if bench.out.is_none() && scenarios.len() == Scenario::value_variants().len() {
-        report::write(&bench.project, &[run])?;
+        report::write(&bench.project, std::slice::from_ref(&run))?;
     }
-    Ok(())
+    Ok(run)
 }
 
 /// Where and what to measure.
@@ -221,6 +238,9 @@ impl Place<'_> {
             let (program, project, objects) = (self.program, self.project, plan.objects);
             release::measure(program, project, objects, run).await?;
             flux::measure(project, objects, run).await?;
+        }
+        if self.wants(Scenario::Hostile) {
+            hostile::measure(self.program, run).await?;
         }
         Ok(())
     }
@@ -271,7 +291,7 @@ impl Place<'_> {
                 Scenario::Isolation => Box::pin(isolation::measure(stand, case, (3, 4 * EDITS), run)),
                 Scenario::Rotate => Box::pin(isolation::rotate(stand, case, 5, run)),
                 Scenario::Delete => Box::pin(delete::measure(stand, case, run)),
-                Scenario::Cold | Scenario::Planes | Scenario::Release => continue,
+                Scenario::Cold | Scenario::Planes | Scenario::Release | Scenario::Hostile => continue,
             };
             measuring.await.with_context(|| format!("scenario {scenario:?}"))?;
         }

@@ -200,6 +200,7 @@ fn request(project: &Path) -> Result<()> {
     step("A request through a real gateway: Envoy Gateway and Envoy, in a network of their own");
     match gateway::possible() {
         Ok(()) => gateway::again(&["request".as_ref(), "--project".as_ref(), project.as_os_str()]),
+        Err(missing) if gateway::required() => Err(missing.context("a request has to be made")),
         Err(missing) => {
             say(&format!("left out: {missing:#}"));
             Ok(())

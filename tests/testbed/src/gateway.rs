@@ -26,7 +26,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result};
 pub use client::{Answer, Client};
-pub use isolated::{again, isolated, possible};
+pub use isolated::{again, isolated, possible, required};
 pub use load::{Load, Tally};
 pub use tokens::Issuer;
 

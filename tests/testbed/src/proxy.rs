@@ -35,7 +35,7 @@ mod tls;
 mod usage;
 mod watching;
 
-pub use fault::{Action, EventPredicate, Fault, FaultWhen, StatusReply, WatchEvent};
+pub use fault::{Action, Answerer, EventPredicate, Fault, FaultWhen, Rewriter, StatusReply, WatchEvent};
 pub use log::Mark;
 pub use matching::Match;
 pub use record::{Credential, Outcome, Record, Records, RequestBody};
@@ -211,7 +211,8 @@ impl Proxy {
         self.shared.log.forget_before(mark);
     }
 
-    /// Adds a rule, which is in force when this returns and until its handle is dropped.
+    /// Adds a rule, which is in force when this returns and until its handle is dropped. A rule that never took effect fails the
+    /// test then; see [`FaultHandle::may_miss`].
     pub fn fault(&self, fault: Fault) -> FaultHandle {
         self.shared.rules.add(fault)
     }

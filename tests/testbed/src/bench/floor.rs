@@ -1,5 +1,7 @@
-//! The floor: a bare client that writes the same objects to the same kind of servers, with the same concurrency, plus one
-//! finalizer and one status per resource, and does nothing else. It reads nothing, watches nothing and decides nothing.
+//! The floor: a bare client that writes the same objects to the same kind of servers, with the same concurrency, plus the
+//! finalizer of what users made and one status per resource, and does nothing else. It reads nothing, watches nothing and
+//! decides nothing, and it makes no request that Kantor does without: what Kantor makes itself has its finalizer from the
+//! beginning.
 
 use std::{
     collections::HashMap,
@@ -45,6 +47,13 @@ impl Resource {
             fields.remove("cleaning");
         }
         Self { object, finalizers: live.finalizers().to_vec(), status }
+    }
+
+    /// One that Kantor makes itself: its finalizer comes with it.
+    fn made(live: &DynamicObject) -> Self {
+        let mut resource = Self::of(live);
+        resource.object.metadata.finalizers = Some(std::mem::take(&mut resource.finalizers));
+        resource
     }
 }
 
@@ -132,7 +141,7 @@ pub(crate) async fn collect(stand: &Stand) -> Result<Work> {
         items.push(Item {
             plane,
             deployment: Resource { object: sample::deployment(number, planes), ..Resource::of(deployment) },
-            endpoints: endpoints.into_iter().map(Resource::of).collect(),
+            endpoints: endpoints.into_iter().map(Resource::made).collect(),
             claims,
             objects,
         });
@@ -200,7 +209,6 @@ async fn write(ground: &Ground, item: &Item) -> Result<()> {
     hold(client, deployment).await?;
     for endpoint in &item.endpoints {
         apply(client, &endpoint.object).await?;
-        hold(client, endpoint).await?;
     }
     for claim in &item.claims {
         sample::api_of(client, claim)
@@ -240,4 +248,24 @@ async fn say(client: &Client, resource: &Resource) -> Result<()> {
         .await
         .with_context(|| format!("status of {name}"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kantor_makes_itself_has_its_finalizer_from_the_beginning() {
+        let live = sample::object(json!({
+            "apiVersion": "openchoreo.dev/v1alpha1", "kind": "Endpoint",
+            "metadata": {"name": "a", "finalizers": ["openchoreo.dev/endpoint-cleanup"]},
+            "status": {"cleaning": [], "address": "x"},
+        }));
+        let made = Resource::made(&live);
+        assert_eq!(made.object.finalizers(), live.finalizers());
+        assert!(made.finalizers.is_empty());
+        assert_eq!(made.status, json!({"address": "x"}));
+        let of = Resource::of(&live);
+        assert_eq!(of.finalizers, live.finalizers());
+    }
 }

@@ -22,6 +22,7 @@ use super::{
 /// Touches all Deployments and their artifacts.
 pub(crate) async fn touch(stand: &Stand, case: &Case, run: &mut Run) -> Result<()> {
     stand.ground.quiet().await?;
+    let probed = stand.probes().await?;
     let before = stand.ground.requests().await?;
     let reconciled = reconciles(stand).await?;
     // An annotation that is nobody's business: others would be handed on.
@@ -40,7 +41,7 @@ pub(crate) async fn touch(stand: &Stand, case: &Case, run: &mut Run) -> Result<(
     })
     .await?;
     stand.ground.quiet().await?;
-    let [control, planes] = since(stand, &before).await?;
+    let [control, planes] = since(stand, &before, |probes| probes.saturating_sub(probed)).await?;
     let own = stand.count;
     let control = control.without("PATCH", "deployments.openchoreo.dev", own);
     let control = control.without("PATCH", "deployableartifacts.openchoreo.dev", own);
@@ -74,7 +75,9 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
     stand.ground.quiet().await?;
     // Those whose plane was not known yet are looked at once more, and nobody tells when that ends.
     calm(PATIENCE).await;
-    let [control, planes] = since(stand, &before).await?;
+    // Each plane is asked who it is as soon as it is connected.
+    let connected = stand.ground.planes.len();
+    let [control, planes] = since(stand, &before, |probes| probes + connected).await?;
     let writes = number(control.writes() + planes.writes());
     let note =
         format!("control plane: {}; data planes: {}", only_writes(control), only_writes(planes.clone()));
@@ -102,12 +105,16 @@ pub(crate) async fn restart(stand: &mut Stand, case: &Case, run: &mut Run) -> Re
     stand.operator.ready().await
 }
 
-async fn since(stand: &Stand, before: &[Requests; 2]) -> Result<[Requests; 2]> {
+/// Requests since `before`, without those that ask all the time whether a plane is still there: `probes` says how many of
+/// them there were, by what the operator has counted. Other reads of namespaces are counted.
+async fn since(
+    stand: &Stand,
+    before: &[Requests; 2],
+    probes: impl FnOnce(usize) -> usize,
+) -> Result<[Requests; 2]> {
     let [control, planes] = stand.ground.requests().await?;
-    // Whether the plane is still there is asked all the time.
-    let planes = planes.since(&before[1]);
-    let probes = planes.total(|call| call.verb == "GET" && call.resource == "namespaces");
-    Ok([control.since(&before[0]), planes.without("GET", "namespaces", probes)])
+    let probes = probes(stand.probes().await?);
+    Ok([control.since(&before[0]), planes.since(&before[1]).without("GET", "namespaces", probes)])
 }
 
 fn only_writes(mut requests: Requests) -> String {

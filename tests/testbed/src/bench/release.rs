@@ -131,6 +131,7 @@ pub(crate) fn is_ready(release: &DynamicObject) -> bool {
 
 /// Touches all Releases.
 async fn noop(stand: &Stand, case: &Case, releases: usize, run: &mut Run) -> Result<()> {
+    let probed = stand.probes().await?;
     let before = stand.ground.requests().await?;
     let touched = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": "yes"}}});
     for number in 0..releases {
@@ -138,9 +139,7 @@ async fn noop(stand: &Stand, case: &Case, releases: usize, run: &mut Run) -> Res
     }
     stand.ground.quiet().await?;
     let [control, planes] = stand.ground.requests().await?;
-    let planes = planes.since(&before[1]);
-    let probes = planes.total(|call| call.verb == "GET" && call.resource == "namespaces");
-    let planes = planes.without("GET", "namespaces", probes);
+    let planes = planes.since(&before[1]).without("GET", "namespaces", stand.probes().await? - probed);
     let control = control.since(&before[0]).without("PATCH", "releases.openchoreo.dev", releases);
     let requests = number(planes.calls() + control.writes());
     let note = format!("control plane: {}; data planes: {}", control.shown(), planes.shown());
@@ -190,7 +189,7 @@ pub(crate) async fn foreign_edit<T, F: Future<Output = Result<T>>>(
     Ok(repaired.await?.duration_since(sent).as_secs_f64() * 1000.0)
 }
 
-/// A bare client: Releases with a finalizer and a status each, and their objects.
+/// A bare client: Releases with a finalizer and a status each, and their objects, all of them at once.
 async fn floor(
     project: &Path,
     namespaces: &[String],
@@ -210,16 +209,16 @@ async fn floor(
     let lanes = (0..namespaces.len()).map(|plane| {
         let ground = &ground;
         let mine = (0..releases).filter(move |number| number % namespaces.len() == plane);
-        let objects: Vec<(usize, Value)> = mine
-            .clone()
-            .flat_map(|number| objects(&namespaces[plane], number).into_iter().map(move |o| (number, o)))
-            .collect();
+        let objects: Vec<Value> =
+            mine.clone().flat_map(|number| objects(&namespaces[plane], number)).collect();
         async move {
-            for number in mine {
-                write_release(&ground.client, number, plane, &namespaces[plane]).await?;
-            }
-            let writes = objects.into_iter().map(|(_, object)| apply(&ground.planes[plane].client, object));
-            stream::iter(writes).buffer_unordered(AT_ONCE).try_collect::<()>().await
+            // Two servers, and nothing that one has to wait for the other with.
+            let releases =
+                mine.map(|number| write_release(&ground.client, number, plane, &namespaces[plane]));
+            let releases = stream::iter(releases).buffer_unordered(AT_ONCE).try_collect::<()>();
+            let writes = objects.into_iter().map(|object| apply(&ground.planes[plane].client, object));
+            let writes = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect::<()>();
+            futures::future::try_join(releases, writes).await.map(drop)
         }
     });
     try_join_all(lanes).await?;

@@ -152,6 +152,11 @@ impl Run {
             .with_context(|| format!("write {}", path.display()))
     }
 
+    /// The figures that are not what they should be.
+    pub(crate) fn missed(&self) -> Vec<&Figure> {
+        self.figures.iter().filter(|figure| figure.verdict() == Verdict::Missed).collect()
+    }
+
     /// The figures as a table for the terminal.
     pub(crate) fn table(&self) -> String {
         let mut rows =
@@ -246,6 +251,13 @@ mod tests {
                 assert!(near, "{figure:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_missed_its_goal_is_told() {
+        let run = run();
+        let missed: Vec<&str> = run.missed().iter().map(|figure| figure.what.as_str()).collect();
+        assert_eq!(missed, ["requests to data planes"]);
     }
 
     #[test]

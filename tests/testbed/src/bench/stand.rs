@@ -204,10 +204,14 @@ impl Stand {
     /// Reconciles that failed so far, by the operator's own count.
     pub(crate) async fn failed_reconciles(&self) -> Result<f64> {
         let (_, text) = self.operator.get("/metrics").await?;
-        let failed = text.lines().filter(|line| {
-            line.starts_with("kantor_reconciles_total{") && line.contains(r#"result="error""#)
-        });
-        Ok(failed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+        Ok(sum(&text, "kantor_reconciles_total{", r#"result="error""#))
+    }
+
+    /// How often it was asked whether a plane is still there, by the operator's own count.
+    pub(crate) async fn probes(&self) -> Result<usize> {
+        let (_, text) = self.operator.get("/metrics").await?;
+        let count = sum(&text, "kantor_plane_probe_duration_seconds_count{", "");
+        format!("{count:.0}").parse().context("a count of probes")
     }
 
     /// What the operator used so far.
@@ -235,6 +239,12 @@ impl Stand {
     }
 }
 
+/// The sum of all metrics that begin so and have this label.
+fn sum(metrics: &str, name: &str, label: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+}
+
 async fn all_ready(api: &Api<DynamicObject>, count: usize) -> Result<()> {
     until_all(api, count, "are ready", |object| is_ready(object).then_some(())).await.map(drop)
 }
@@ -244,4 +254,21 @@ fn is_ready(object: &DynamicObject) -> bool {
     let conditions = status["conditions"].as_array().into_iter().flatten();
     let ready = conditions.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
     ready && status["observedGeneration"].as_i64() == object.metadata.generation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_summed_over_their_labels() {
+        let metrics = r#"
+a_total{x="1",result="error"} 2
+a_total{x="2",result="good"} 3
+a_total{x="2",result="error"} 4
+ab_total{result="error"} 9
+"#;
+        let amount = |label: &str| format!("{:.0}", sum(metrics, "a_total{", label));
+        assert_eq!((amount(r#"result="error""#).as_str(), amount("").as_str()), ("6", "9"));
+    }
 }

@@ -42,7 +42,7 @@ pub fn isolated<F: Future<Output = Result<()>>>(test: &str, body: impl FnOnce() 
         return fs::write(Path::new(&folder).join(DONE), "").context("tell the process outside");
     }
     if let Err(missing) = possible() {
-        if env::var_os(REQUIRE).is_some_and(|value| value == "1") {
+        if required() {
             return Err(missing.context(format!("{test} has to run, because {REQUIRE}=1 is set")));
         }
         say(&format!("SKIPPED: {test}: {missing:#}"));
@@ -58,6 +58,11 @@ pub(super) fn folder() -> Result<PathBuf> {
         .context("gateways need networks of their own: run the test within `gateway::isolated`")?;
     let folder = tempfile::Builder::new().prefix("gateway-").tempdir_in(folder).context("make a folder")?;
     Ok(folder.keep())
+}
+
+/// Whether it is a failure if gateways cannot run here.
+pub fn required() -> bool {
+    env::var_os(REQUIRE).is_some_and(|value| value == "1")
 }
 
 /// Whether gateways can run here; otherwise, what is missing.

@@ -68,6 +68,11 @@ impl Issuer {
         format!("http://{DATA}:{PORT}")
     }
 
+    /// The host at which it serves its keys.
+    pub fn host(&self) -> String {
+        DATA.to_string()
+    }
+
     /// Where its keys are, as Envoy reaches them.
     pub fn jwks_uri(&self) -> String {
         format!("{}{JWKS}", self.name())

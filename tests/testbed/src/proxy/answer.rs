@@ -23,6 +23,18 @@ pub(super) fn status_response(reply: &StatusReply, target: &Target) -> Response<
     response
 }
 
+/// An answer of 200 with this body.
+pub(super) fn json_response(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// JSON as a body.
+pub(super) fn json_body(value: &Value) -> Body {
+    Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync()
+}
+
 /// The watch event by which the server says that a resource version is too old, as one line.
 pub(super) fn expired_event() -> Bytes {
     let status = status(&StatusReply::new(410).message("too old resource version: 1 (2)"), None);

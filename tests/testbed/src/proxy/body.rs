@@ -1,5 +1,7 @@
 //! Request and reply bodies, which may be large: read in part, passed on in part.
 
+use std::sync::Arc;
+
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use serde::Deserialize;
@@ -8,6 +10,7 @@ use super::{
     BODY_LIMIT,
     forward::{Body, BoxError},
     record::RequestBody,
+    rules::Rule,
 };
 
 /// Reads up to the limit and hands back the copy and a body that still has everything.
@@ -64,6 +67,25 @@ pub(super) fn half_of(body: Incoming) -> Body {
         }
         let keep = usize::try_from(left).unwrap_or(data.len()).min(data.len());
         Some((Ok::<_, BoxError>(Frame::data(data.slice(..keep))), None))
+    });
+    StreamBody::new(stream).boxed_unsync()
+}
+
+/// A text, and then a letter without end, until the rule ends or the client goes.
+pub(super) fn endless(start: &str, rule: Arc<Rule>) -> Body {
+    const PIECE: usize = 64 << 10;
+    /// What an answer without end goes on with.
+    static FILLING: [u8; PIECE] = [b'x'; PIECE];
+    let start = Bytes::copy_from_slice(start.as_bytes());
+    let stream = futures::stream::unfold((start, rule), |(piece, rule)| async {
+        let next = if rule.sends(piece.len()) {
+            // Other connections of the proxy have their turn.
+            tokio::task::yield_now().await;
+            Ok(Frame::data(piece))
+        } else {
+            Err(BoxError::from("cut by a rule"))
+        };
+        Some((next, (Bytes::from_static(&FILLING), rule)))
     });
     StreamBody::new(stream).boxed_unsync()
 }

@@ -12,7 +12,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::matching::{Match, Predicate};
+use super::{
+    matching::{Match, Predicate},
+    record::Record,
+};
 
 /// What happens to a request, or to the events of a watch.
 #[derive(Clone)]
@@ -29,6 +32,13 @@ pub enum Action {
     CutBody,
     /// Answer without asking the server.
     Status(StatusReply),
+    /// Answer 200 without asking the server, with what the test makes of the request.
+    Answer(Answerer),
+    /// Answer 200 without asking the server: this text, and then `x` without end and without a line break. For a list this is
+    /// a body without end, for a watch a line without end. It is cut when the rule ends.
+    Endless(String),
+    /// Forward, and change the answer of the server, if it is JSON and not that of a watch.
+    Rewrite(Rewriter),
     /// Forward, let the server commit, then cut instead of replying.
     LoseReply,
     /// Hold before forwarding, until [`FaultHandle::release`](super::FaultHandle::release); a rule that ends cuts the
@@ -59,6 +69,28 @@ impl Action {
     /// Answers 429 and asks to come back after `seconds`.
     pub fn too_many_requests(seconds: u32) -> Self {
         Self::Status(StatusReply::new(429).retry_after(seconds))
+    }
+
+    /// Answers 200 with what `answer` makes of the request.
+    pub fn answer(answer: impl Fn(&Record) -> Value + Send + Sync + 'static) -> Self {
+        Self::Answer(Answerer(Arc::new(answer)))
+    }
+
+    /// Changes the answer of the server.
+    pub fn rewrite(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self::Rewrite(Rewriter(Arc::new(change)))
+    }
+
+    /// Leaves a group out of what the server says that it serves, for answers to `/apis`: as a server does that has just started.
+    pub fn without_group(group: impl Into<String>) -> Self {
+        let group = group.into();
+        Self::rewrite(move |answer| {
+            for (list, name) in [("items", "/metadata/name"), ("groups", "/name")] {
+                if let Some(groups) = answer.get_mut(list).and_then(Value::as_array_mut) {
+                    groups.retain(|found| found.pointer(name).and_then(Value::as_str) != Some(&group));
+                }
+            }
+        })
     }
 
     /// Drops the events for which `predicate` holds.
@@ -131,6 +163,14 @@ impl StatusReply {
         self
     }
 }
+
+/// Makes an answer.
+#[derive(Clone)]
+pub struct Answerer(pub(super) Arc<dyn Fn(&Record) -> Value + Send + Sync>);
+
+/// Changes an answer.
+#[derive(Clone)]
+pub struct Rewriter(pub(super) Arc<dyn Fn(&mut Value) + Send + Sync>);
 
 /// Chooses watch events.
 #[derive(Clone)]

@@ -2,20 +2,20 @@
 
 use std::{error::Error, sync::Arc};
 
-use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Request, Response,
     body::{Bytes, Incoming},
     header::{self, HeaderName, HeaderValue},
-    http::request,
+    http::{request, response},
 };
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 
 use super::{
     Shared,
-    answer::status_response,
-    body::{half_of, name_in, read_prefix},
+    answer::{json_body, json_response, status_response},
+    body::{endless, half_of, name_in, read_prefix},
     fault::{Action, StatusReply},
     log::Entry,
     record::{Credential, Outcome, Record, RequestBody},
@@ -104,8 +104,9 @@ impl Connection {
             return Err(Exit::Answer(status_response(&StatusReply::new(401), &record.target)));
         }
         let is_watch = record.verb() == Verb::Watch;
+        let is_read = is_watch || rules.iter().any(|rule| matches!(rule.fault.action, Action::Rewrite(_)));
         entry.forwarded();
-        let reply = self.ask(head, body, is_watch).await;
+        let reply = self.ask(head, body, is_read).await;
         let (mut head, body) =
             reply.map_err(|error| Exit::Cut(Outcome::ServerGone(chain(&error))))?.into_parts();
         head.headers.remove(header::CONNECTION);
@@ -138,8 +139,8 @@ impl Connection {
         if is_watch && head.status.is_success() {
             return Ok(Passed::Watch(Response::from_parts(head, body), Box::new(record)));
         }
+        let body = rewritten(&mut head, body, rules).await?;
         entry.set(Outcome::Answered(code));
-        let body = body.map_err(Into::into).boxed_unsync();
         Ok(Passed::Reply(Response::from_parts(head, body)))
     }
 
@@ -182,6 +183,17 @@ impl Connection {
                 rule.hit();
                 Err(Exit::Answer(status_response(reply, &record.target)))
             }
+            Action::Answer(answer) => {
+                entry.set(Outcome::Made(200));
+                let body = json_body(&(answer.0)(record));
+                rule.hit();
+                Err(Exit::Answer(json_response(body)))
+            }
+            Action::Endless(start) => {
+                entry.set(Outcome::Made(200));
+                rule.hit();
+                Err(Exit::Answer(json_response(endless(start, rule.clone()))))
+            }
             _ => Ok(()),
         }
     }
@@ -191,15 +203,15 @@ impl Connection {
         &self,
         head: request::Parts,
         body: Body,
-        is_watch: bool,
+        is_read: bool,
     ) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
         let clients = &self.shared.clients;
         let mut request = Request::from_parts(head, body);
         *request.uri_mut() = self.shared.at_server(request.uri());
         let headers = request.headers_mut();
         strip(headers);
-        if is_watch {
-            // Compressed events could not be told apart.
+        if is_read {
+            // What is compressed could not be read on the way.
             headers.remove(header::ACCEPT_ENCODING);
         }
         if let (Identity::Verified { user, groups }, Some(client)) = (&self.identity, &clients.front_proxy) {
@@ -248,6 +260,28 @@ impl Connection {
         };
         Ok((record, body))
     }
+}
+
+/// The body of an answer as rules change it.
+async fn rewritten(head: &mut response::Parts, body: Incoming, rules: &[Arc<Rule>]) -> Result<Body, Exit> {
+    let changing: Vec<&Arc<Rule>> =
+        rules.iter().filter(|rule| matches!(rule.fault.action, Action::Rewrite(_))).collect();
+    if changing.is_empty() {
+        return Ok(body.map_err(Into::into).boxed_unsync());
+    }
+    let gone = |error: hyper::Error| Exit::Cut(Outcome::ServerGone(chain(&error)));
+    let bytes = body.collect().await.map_err(gone)?.to_bytes();
+    let Ok(mut value) = serde_json::from_slice(&bytes) else {
+        return Ok(Full::new(bytes).map_err(|never| match never {}).boxed_unsync());
+    };
+    for rule in changing {
+        if let Action::Rewrite(change) = &rule.fault.action {
+            (change.0)(&mut value);
+            rule.hit();
+        }
+    }
+    head.headers.remove(header::CONTENT_LENGTH);
+    Ok(json_body(&value))
 }
 
 /// Removes what is about one hop only, and every identity that the client claims in headers: the server would believe

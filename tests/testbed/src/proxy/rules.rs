@@ -64,7 +64,7 @@ impl Rules {
         } else {
             self.list.write().unwrap_or_else(PoisonError::into_inner).push(rule.clone());
         }
-        FaultHandle { rule, rules: self.clone() }
+        FaultHandle { rule, rules: self.clone(), may_miss: false }
     }
 
     /// Counts the request on every rule it matches and returns those that choose it.
@@ -149,8 +149,12 @@ pub(super) struct Rule {
 struct State {
     /// Matches so far, chosen or not.
     seen: u64,
+    /// Matches so far that were chosen.
+    chosen: u64,
     /// Times the action took effect.
     hits: u64,
+    /// Bytes of answers without end that were handed to connections.
+    sent: u64,
     releases: u64,
     removed: bool,
 }
@@ -169,17 +173,35 @@ impl Rule {
 
     /// Counts one match; true if the rule chooses it.
     pub(super) fn count(&self) -> bool {
-        let mut seen = 0;
+        let mut chosen = false;
         self.state.send_modify(|state| {
             state.seen += 1;
-            seen = state.seen;
+            chosen = self.fault.when.chooses(state.seen);
+            state.chosen += u64::from(chosen);
         });
-        self.fault.when.chooses(seen)
+        chosen
     }
 
     /// Says that the action took effect.
     pub(super) fn hit(&self) {
         self.state.send_modify(|state| state.hits += 1);
+    }
+
+    /// Counts bytes of an answer without end; false if the rule has ended.
+    pub(super) fn sends(&self, bytes: usize) -> bool {
+        let mut removed = false;
+        self.state.send_modify(|state| {
+            state.sent += bytes as u64;
+            removed = state.removed;
+        });
+        !removed
+    }
+
+    /// Whether the action took effect. Watches that shall end are told at once and end a moment later.
+    fn took_effect(&self) -> bool {
+        let state = self.state.borrow();
+        let ends_watches = matches!(self.fault.action, Action::CutWatch | Action::ExpireWatch);
+        state.hits > 0 || (ends_watches && state.chosen > 0)
     }
 
     /// Says that the action took effect and waits until the test lets go.
@@ -201,11 +223,13 @@ impl Rule {
     }
 }
 
-/// A rule in the hands of the test. Dropping it ends the rule.
+/// A rule in the hands of the test. Dropping it ends the rule, and fails the test if it never took effect: such a test has not
+/// shown what it says.
 #[must_use = "the rule ends when its handle is dropped"]
 pub struct FaultHandle {
     rule: Arc<Rule>,
     rules: Arc<Rules>,
+    may_miss: bool,
 }
 
 impl FaultHandle {
@@ -213,6 +237,17 @@ impl FaultHandle {
     /// forwarding when the request is held.
     pub fn hits(&self) -> u64 {
         self.rule.state.borrow().hits
+    }
+
+    /// Bytes of answers without end that were handed to connections.
+    pub fn sent(&self) -> u64 {
+        self.rule.state.borrow().sent
+    }
+
+    /// The rule need not take effect.
+    pub fn may_miss(mut self) -> Self {
+        self.may_miss = true;
+        self
     }
 
     /// Waits for the first hit.
@@ -244,6 +279,11 @@ impl FaultHandle {
 impl Drop for FaultHandle {
     fn drop(&mut self) {
         self.rules.remove(&self.rule);
+        // A test that fails already fails for its own reason.
+        if !self.may_miss && !std::thread::panicking() {
+            let seen = self.rule.state.borrow().seen;
+            assert!(self.rule.took_effect(), "a fault rule was never hit; it matched {seen} times");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which may fail by panic")]
 
+mod answers;
 mod faults;
 mod holds;
 mod identity;
