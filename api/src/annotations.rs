@@ -16,6 +16,9 @@ vocabulary! {
     PAUSED = "openchoreo.dev/paused";
     /// `Orphan` lets the object be deleted without cleaning up its data plane; an Event lists what stays behind.
     DELETION_POLICY = "openchoreo.dev/deletion-policy";
+    /// On a Deployment, or on an Environment for all in it: how long a move to another data plane may take, as `10m`. After that
+    /// the former data plane is cleaned although the workload does not run on the new one. Without it, it stays until then.
+    MOVE_DEADLINE = "openchoreo.dev/move-deadline";
     /// `"true"` allows the object to take over objects on the data plane that exist already and belong to nobody, or to
     /// another object of Kantor. On a Deployment it counts for the Endpoints that it makes, too.
     ADOPT = "openchoreo.dev/adopt";

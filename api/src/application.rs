@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bounds,
     common::{KeyRef, NameRef},
     rules,
     unset::none_if_default,
@@ -18,6 +19,7 @@ use crate::{
 pub struct Application {
     /// Arguments of the container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 512), inner(length(max = bounds::ARGUMENT)))]
     pub args: Vec<String>,
     /// Environment variables, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +66,7 @@ pub struct EnvVar {
     pub key: String,
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::ARGUMENT))]
     pub value: Option<String>,
     /// Where its value comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +119,7 @@ pub struct FileMount {
     pub mount_path: String,
     /// Its content.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::CONTENT))]
     pub value: Option<String>,
     /// Where its content comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +147,7 @@ pub struct FileMountFrom {
 #[serde(rename_all = "camelCase")]
 pub struct MountRef {
     /// Name of the object.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// Absolute path of the folder in the container, without `:`.
     #[schemars(length(max = 4096))]

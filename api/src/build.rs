@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::unset::none_if_default;
+use crate::{bounds, unset::none_if_default};
 
 /// The making of a container image, done by a builder outside Kantor. Artifacts refer to the image it results in.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,10 +35,10 @@ pub struct BuildSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ComponentOwner {
     /// Name of the project.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub project_name: String,
     /// Name of the component.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub component_name: String,
 }
 
@@ -47,6 +47,7 @@ pub struct ComponentOwner {
 #[serde(rename_all = "camelCase")]
 pub struct BuildRepository {
     /// Address of the repository.
+    #[schemars(length(max = bounds::ADDRESS))]
     pub url: String,
     /// What is taken of it.
     pub revision: BuildRevision,
@@ -108,5 +109,6 @@ pub struct BuildStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ImageStatus {
     /// Reference of the image. An empty text means that there is none yet.
+    #[schemars(length(max = 4096))]
     pub image: String,
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// A text that must not be seen: it is left out of `Debug` output.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -82,7 +84,7 @@ pub struct InventoryItem {
 #[serde(rename_all = "camelCase")]
 pub struct NameRef {
     /// Name of the object.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
 }
 
@@ -91,10 +93,10 @@ pub struct NameRef {
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
     /// Name of the object.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// Key in it.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub key: String,
 }
 

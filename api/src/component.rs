@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{build::BuildTemplateRef, unset::none_if_default};
+use crate::{bounds, build::BuildTemplateRef, unset::none_if_default};
 
 /// Component types that Kantor runs.
 pub mod types {
@@ -46,7 +46,7 @@ pub struct ComponentSpec {
     /// What it is: `Service`, `WebApplication`, `ScheduledTask` or `ManualTask`. Other types are accepted, and
     /// their Deployments say that they are not supported.
     #[serde(rename = "type")]
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub type_: String,
     /// How it is built. Kept for compatibility; Kantor does not build.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
@@ -58,7 +58,7 @@ pub struct ComponentSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ProjectOwner {
     /// Name of the project. It cannot be changed: make a new component in the other project instead.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     #[x_kube(validation = ("self == oldSelf", "projectName cannot be changed; make a new component in the other project"))]
     pub project_name: String,
 }
@@ -78,6 +78,7 @@ pub struct ComponentBuild {
 #[serde(rename_all = "camelCase")]
 pub struct ComponentRepository {
     /// Address of the repository.
+    #[schemars(length(max = bounds::ADDRESS))]
     pub url: String,
     /// What is taken of it.
     pub revision: ComponentRevision,

@@ -2,6 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::bounds;
+
 /// Condition types.
 pub mod types {
     use crate::vocabulary::vocabulary;
@@ -62,7 +64,8 @@ pub mod reasons {
         /// The annotation `openchoreo.dev/paused` stops all writes for the object.
         PAUSED = "Paused";
         /// Event: the object was let go, and what the message names stays on a data plane, because the data plane is no
-        /// longer registered or the annotation `openchoreo.dev/deletion-policy` asks for it.
+        /// longer registered, the annotation `openchoreo.dev/deletion-policy` asks for it, or a status names what is not of
+        /// its organization.
         LEFT_BEHIND = "LeftBehind";
         /// The object is being deleted and others still use it; the message names them. Delete them, or point them
         /// elsewhere.
@@ -75,8 +78,11 @@ pub mod reasons {
         DATA_PLANE_CONNECTED = "DataPlaneConnected";
         /// DataPlane: the first connection is under way.
         DATA_PLANE_CONNECTING = "DataPlaneConnecting";
-        /// DataPlane: a Secret, or a key of it, that the spec names does not exist.
+        /// DataPlane: a Secret, or a key of it, that the spec names does not exist. Environment: so says its DataPlane.
         SECRET_NOT_FOUND = "SecretNotFound";
+        /// DataPlane, Environment: the operator may not read a Secret that the DataPlane names; the message is the API
+        /// server's answer. It is tried again.
+        SECRET_NOT_READABLE = "SecretNotReadable";
         /// DataPlane: the kubeconfig or the credentials are refused; the message names the field and what to use instead.
         KUBECONFIG_REFUSED = "KubeconfigRefused";
         /// DataPlane: its API server does not accept the credentials. Renew them in the Secret.
@@ -85,6 +91,9 @@ pub mod reasons {
         PERMISSION_DENIED = "PermissionDenied";
         /// DataPlane: the certificate of its API server could not be verified.
         TLS_FAILED = "TlsFailed";
+        /// DataPlane: its API server says more than Kantor keeps of a data plane; the message says what. It is tried again after some
+        /// minutes.
+        ANSWER_TOO_LARGE = "AnswerTooLarge";
         /// DataPlane: another cluster answers than before. If that is right, make a new DataPlane for it.
         CLUSTER_CHANGED = "ClusterChanged";
         /// DataPlane: its token has an end and is renewed before it; the message says when.
@@ -142,6 +151,9 @@ pub mod reasons {
         /// Deployment, Endpoint: a Secret that its configuration or a policy names does not exist, lacks a key, or does not carry the label
         /// `openchoreo.dev/secret-kind: application`.
         SECRET_NOT_USABLE = "SecretNotUsable";
+        /// Deployment: a `vaultKey` is not a path of the organization's own part of the vault; the message says which, and
+        /// where that part is. Move the value there, or have `vault.pathPrefix` of the DataPlane changed.
+        VAULT_PATH_NOT_ALLOWED = "VaultPathNotAllowed";
         /// Deployment: its configuration contradicts itself; the message says where.
         INVALID_CONFIGURATION = "InvalidConfiguration";
         /// Deployment: Kantor does not run components of this type.
@@ -150,6 +162,9 @@ pub mod reasons {
         UNSUPPORTED_SCALING = "UnsupportedScaling";
         /// Deployment, Endpoint: the data plane lacks a part that is needed; the message says which to install.
         CAPABILITY_MISSING = "CapabilityMissing";
+        /// Deployment, Endpoint: whether the data plane has a part cannot be told at the moment; the message says why. What is
+        /// there stays as it is, and `Ready` is `Unknown` meanwhile.
+        CAPABILITY_UNKNOWN = "CapabilityUnknown";
         /// Deployment: another Deployment of the same track is in the environment already; the message names it.
         DUPLICATE_DEPLOYMENT = "DuplicateDeployment";
         /// Deployment: something that it belongs to is being deleted; the message names it.
@@ -158,6 +173,14 @@ pub mod reasons {
         PARENT_PAUSED = "ParentPaused";
         /// Deployment: the workload is broken; the message says why.
         DEPLOYMENT_DEGRADED = "DeploymentDegraded";
+        /// Deployment: pods cannot start or do not keep running; the message says which and why. It goes on by itself when they
+        /// can.
+        PODS_NOT_RUNNING = "PodsNotRunning";
+        /// Deployment: an Endpoint of a name that it needs exists and is not its own; the message names it. Delete it, or
+        /// rename the endpoint template.
+        ENDPOINT_CONFLICT = "EndpointConflict";
+        /// Deployment: it runs on the new data plane, and also on the former one until its Endpoints have left that, too.
+        MOVING = "Moving";
         /// Deployment, Endpoint: what was on another data plane before, or routes whose host names were handed over, are being
         /// removed.
         CLEANING_UP = "CleaningUp";
@@ -181,6 +204,9 @@ pub mod reasons {
         POLICY_NOT_ENFORCEABLE = "PolicyNotEnforceable";
         /// Endpoint: an `oauth2` policy needs the address of the environment's keys.
         IDENTITY_PROVIDER_MISSING = "IdentityProviderMissing";
+        /// Endpoint: gateways may not fetch the environment's keys from that address; the message says why. Use one that is
+        /// public and begins with `https://`, or have it listed in `gateway.keyDomains` of the DataPlane.
+        IDENTITY_PROVIDER_NOT_ALLOWED = "IdentityProviderNotAllowed";
         /// Endpoint: the gateway has not yet accepted a policy; its route stays closed until it has.
         POLICY_PENDING = "PolicyPending";
         /// Endpoint: the gateway does not accept a policy; the message is its answer.
@@ -192,13 +218,14 @@ pub mod reasons {
         /// Endpoint: a host name is not allowed on this data plane; the message names the rule.
         HOSTNAME_NOT_ALLOWED = "HostnameNotAllowed";
         /// Endpoint: a host name, or a path of a shared host, is held by another organization. No way in is opened until it
-        /// is free, or no longer asked for.
+        /// is free, or no longer asked for. Release: the same of a host of its routes; nothing of it is changed until then.
         HOSTNAME_CONFLICT = "HostnameConflict";
-        /// Endpoint: another Endpoint of the organization holds its host or path. It is handed over when that one lets go.
+        /// Endpoint, Release: another one of the organization holds its host or path. It is handed over when that one lets
+        /// go.
         HOSTNAME_WITHHELD = "HostnameWithheld";
-        /// HostnameClaim: an Endpoint holds the name.
+        /// HostnameClaim: an Endpoint or a Release holds the name.
         HOSTNAME_CLAIMED = "HostnameClaimed";
-        /// HostnameClaim: the Endpoint that held the name has gone without a clean-up; the message says what the name waits
+        /// HostnameClaim: the Endpoint or Release that held the name has gone without a clean-up; the message says what the name waits
         /// for.
         HOLDER_GONE = "HolderGone";
         /// Release: all objects are on the data plane and healthy.
@@ -329,7 +356,9 @@ impl Statement {
 /// Puts `statement` into `conditions`. The transition time changes only when the status does, so that an
 /// unchanged statement leaves the list as it is.
 pub fn set(conditions: &mut Vec<Condition>, statement: Statement, generation: Option<i64>, now: &Time) {
-    let Statement { type_, status, reason, message } = statement;
+    let Statement { type_, status, reason, mut message } = statement;
+    // A longer one would have the API server refuse the whole status.
+    message.truncate(message.floor_char_boundary(bounds::TEXT as usize));
     let since = conditions
         .iter()
         .find(|c| c.type_ == type_ && c.status == status.as_str())
@@ -384,6 +413,15 @@ mod tests {
         let before = list.clone();
         set(&mut list, ready(Status::True, "a"), Some(1), &at(99));
         assert_eq!(list, before);
+    }
+
+    #[test]
+    fn a_message_is_cut_to_what_the_api_server_takes() {
+        let mut list = vec![];
+        set(&mut list, ready(Status::False, &"ä".repeat(40_000)), Some(1), &at(10));
+        assert_eq!(list[0].message.len(), bounds::TEXT as usize);
+        set(&mut list, ready(Status::False, "short"), Some(1), &at(10));
+        assert_eq!(list[0].message, "short");
     }
 
     #[test]

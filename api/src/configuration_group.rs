@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{rules, unset::none_if_default};
+use crate::{bounds, rules, unset::none_if_default};
 
 /// Named values that differ from environment to environment: plain ones, and secret ones that stay in a vault.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -55,9 +55,10 @@ pub struct ConfigurationGroupSpec {
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentGroup {
     /// Name of the set.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// Names of the environments in it.
+    #[schemars(length(max = 256), inner(length(max = bounds::NAME)))]
     pub environments: Vec<String>,
 }
 
@@ -87,15 +88,20 @@ pub struct ConfigurationEntry {
 pub struct ConfigurationValue {
     /// Environment that the value is for.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub environment: Option<String>,
     /// Set of environments that the value is for.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub environment_group_ref: Option<String>,
     /// The value, for everybody to read.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::CONTENT))]
     pub value: Option<String>,
-    /// Where the secret value is in the vault of the data plane. It never passes through the control plane.
+    /// Where the secret value is in the vault of the data plane: a path below the data plane's `vault.pathPrefix`, which is
+    /// `secret/data/{organization}/` where nobody says otherwise. It never passes through the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 1024))]
     pub vault_key: Option<String>,
 }
 

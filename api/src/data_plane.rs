@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{common::SecretText, rules, unset::none_if_default};
+use crate::{bounds, common::SecretText, rules, unset::none_if_default};
 
 /// A Kubernetes cluster that runs workloads, and how to reach it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -43,8 +43,12 @@ pub struct DataPlaneSpec {
     /// Kept for compatibility; not read.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     pub observer: Option<Observer>,
-    /// What Releases may put on this data plane. Without it: kinds with a namespace, other than those of RBAC, in the
-    /// namespaces of the Release's organization.
+    /// Pod Security level that namespaces get which Kantor makes: what pods in them may do. Without it, what the operator
+    /// was told (`--pod-security`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_security: Option<PodSecurity>,
+    /// What Releases may put on this data plane. Without it: kinds with a namespace, other than those that give rights or
+    /// keep organizations apart, in the namespaces of the Release's organization.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     pub release_policy: Option<ReleasePolicy>,
     /// How the health of kinds is told that Kantor does not know, or knows otherwise. One per kind.
@@ -59,30 +63,75 @@ pub struct DataPlaneSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleasePolicy {
-    /// Kinds with a namespace that are allowed. Without any: all but those of RBAC, of reviews and tokens
-    /// (`authorization.k8s.io`, `authentication.k8s.io`) and of Kantor itself, which are allowed only where their group
-    /// is written out.
+    /// Kinds with a namespace that are allowed. Without any: all but those that give rights (RBAC, reviews, tokens, Kantor's
+    /// own) or keep organizations apart (routes, gateways and their policies, Ingress, network policies, EndpointSlices,
+    /// Endpoints), which are allowed only where their group is written out, in the core group the kind. The hosts of routes
+    /// and Ingresses are then claimed as those of Endpoints are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 320)))]
     pub allowed_kinds: Vec<String>,
     /// Kinds that are refused, whatever else allows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 320)))]
     pub denied_kinds: Vec<String>,
     /// Kinds without a namespace that are allowed. Without any: none but the organization's own Namespaces. Kinds of RBAC,
-    /// admission, API services and certificates are allowed only where their group is written out.
+    /// admission, API services, certificates, and those that keep organizations apart are allowed only where their group is
+    /// written out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 320)))]
     pub cluster_scoped_kinds: Vec<String>,
     /// Namespaces, beside those of the Release's organization, that are allowed: `*` stands for any text,
     /// `{organization}` for the organization's name. Namespaces `kube-*` never are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), inner(length(max = 320)))]
     pub namespaces: Vec<String>,
+    /// Keys of labels that Namespaces of Releases may have, beside `organization-name`, `openchoreo.dev/*` and
+    /// `app.kubernetes.io/*`: `*` stands for any text. Gateways, network policies and Pod Security trust namespaces by their
+    /// labels; keys `pod-security.kubernetes.io/…` are allowed only where they are written out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 317)))]
+    pub namespace_labels: Vec<String>,
     /// ServiceAccount of the data plane in whose name the objects of Releases are written: what it may not do, Releases
     /// may not. Kantor's own credentials need the right to impersonate it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     pub service_account: Option<ServiceAccountRef>,
+}
+
+/// What pods may do, by the Pod Security Standards; each is stricter than the one before.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum PodSecurity {
+    /// Namespaces get no level: what the cluster has as its default counts.
+    None,
+    /// Everything, also what makes them masters of their node.
+    Privileged,
+    /// What gives no power over the node.
+    #[default]
+    Baseline,
+    /// What is recommended: not as root, without privileges.
+    Restricted,
+}
+
+impl PodSecurity {
+    /// The value of the label of a namespace; nothing for no label.
+    pub const fn label(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Privileged => Some("privileged"),
+            Self::Baseline => Some("baseline"),
+            Self::Restricted => Some("restricted"),
+        }
+    }
+
+    /// The level that a label says, in so far as it says one.
+    pub fn of_label(value: &str) -> Self {
+        [Self::Privileged, Self::Baseline, Self::Restricted]
+            .into_iter()
+            .find(|level| level.label() == Some(value))
+            .unwrap_or(Self::None)
+    }
 }
 
 /// A ServiceAccount of the data plane.
@@ -238,9 +287,11 @@ pub struct ValueFrom {
 #[serde(rename_all = "camelCase")]
 pub struct Registry {
     /// Goes in front of images that name no registry.
+    #[schemars(length(max = 1024))]
     pub prefix: String,
     /// Name of a Secret, in the namespace of the workload, with which images are pulled.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub secret_ref: Option<String>,
 }
 
@@ -283,6 +334,18 @@ pub struct PlaneGateway {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 254)))]
     pub denied_domains: Vec<String>,
+    /// Domains to which Endpoints with a `target` may lead, written in the same way, or IP addresses. Without any: every
+    /// address and name that is public by its spelling. A gateway follows a name wherever its owner points it, also to an
+    /// address inside the network: only this list keeps it from that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 254)))]
+    pub target_domains: Vec<String>,
+    /// Domains from which gateways fetch the keys of identity providers (`remoteJwks.uri` of Environments), written in the
+    /// same way. Without any: every address and name that is public by its spelling. With `http://` in front: also by plain
+    /// HTTP, which is refused otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 261)))]
+    pub key_domains: Vec<String>,
 }
 
 /// The vault of a data plane.
@@ -294,8 +357,14 @@ pub struct Vault {
     #[x_kube(validation = rules::http_url())]
     pub address: String,
     /// Role with which secrets are read.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = 256))]
     pub role_name: String,
+    /// What the path of every `vaultKey` begins with, since all organizations are read with one role: `{organization}` stands
+    /// for the organization's name. Without it, what the operator was told (`--vault-path-prefix`).
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 512))]
+    #[x_kube(validation = rules::vault_prefix_if_set())]
+    pub path_prefix: Option<String>,
 }
 
 /// An observer service. Not used.
@@ -303,6 +372,7 @@ pub struct Vault {
 #[serde(rename_all = "camelCase")]
 pub struct Observer {
     /// Address of the service.
+    #[schemars(length(max = bounds::ADDRESS))]
     pub url: String,
     /// How to log in.
     pub authentication: ObserverAuthentication,
@@ -321,8 +391,10 @@ pub struct ObserverAuthentication {
 #[serde(rename_all = "camelCase")]
 pub struct ObserverBasicAuth {
     /// User name.
+    #[schemars(length(max = 256))]
     pub username: String,
     /// Password.
+    #[schemars(length(max = 1024))]
     pub password: SecretText,
 }
 
@@ -343,7 +415,9 @@ pub struct DataPlaneStatus {
     /// Version of the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
-    /// When the API server last answered before it stopped; while it answers, since when it does.
+    /// When the API server last answered, as far as it was known when this status was last changed for another reason: when
+    /// the connection was made or lost, for example. The metric `kantor_plane_last_contact_timestamp_seconds` has the time
+    /// of now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_contact_time: Option<Time>,
     /// When the credentials expire, if they say so.

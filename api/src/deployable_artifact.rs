@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{application::Application, endpoint::EndpointSpec, rules, unset::none_if_default};
+use crate::{application::Application, bounds, endpoint::EndpointSpec, rules, unset::none_if_default};
 
 /// An image and how it is configured, ready to be deployed to any environment.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,9 +58,11 @@ pub struct TargetArtifact {
 pub struct FromBuildRef {
     /// Name of the Build.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub name: Option<String>,
     /// Revision of the sources; for people.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = 1024))]
     pub git_revision: Option<String>,
 }
 
@@ -119,6 +121,7 @@ pub struct TemplateMetadata {
     pub name: Option<String>,
     /// Kept for compatibility; Endpoints are made in the namespace of their Deployment.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub namespace: Option<String>,
     /// Kept for compatibility; Endpoints carry the labels of their Deployment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,6 +131,7 @@ pub struct TemplateMetadata {
     pub annotations: BTreeMap<String, String>,
     /// Kept for compatibility; not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 1024)))]
     pub finalizers: Vec<String>,
 }
 

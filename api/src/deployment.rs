@@ -1,12 +1,13 @@
 //! `Deployment`: an artifact in an environment.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     application::Application,
+    bounds,
     common::{InventoryItem, PlaneRecord},
     deployable_artifact::{Dependencies, TemplateMetadata},
     endpoint::NetworkVisibilities,
@@ -37,7 +38,7 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentSpec {
     /// Name of the DeployableArtifact, of the same deployment track, that is deployed.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub deployment_artifact_ref: String,
     /// How many old versions the data plane keeps for a rollback; 10 if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,6 +99,9 @@ pub struct DeploymentStatus {
     /// Generation of the object that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The artifact that this status is about, as it was then: an edit of the artifact has arrived when its generation is here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_artifact: Option<ObservedArtifact>,
     /// State of the deployment: `Ready` and `ArtifactResolved`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
@@ -114,12 +118,27 @@ pub struct DeploymentStatus {
     /// Data planes that the workload was on before and that still have to be cleaned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleaning: Vec<PlaneRecord>,
+    /// Since when it moves from the data planes of `cleaning` to `dataPlane`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving_since: Option<Time>,
     /// The deployment's Endpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<EndpointSummary>,
     /// Objects on the data plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inventory: Vec<InventoryItem>,
+}
+
+/// A DeployableArtifact as it was when it was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedArtifact {
+    /// Name of the DeployableArtifact.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Its `metadata.generation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
 }
 
 /// An Endpoint of a deployment.

@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// The order in which a project's components are promoted from environment to environment.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub struct DeploymentPipelineSpec {
     /// From which environment a component may go on to which others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128))]
     pub promotion_paths: Vec<PromotionPath>,
 }
 
@@ -31,9 +34,10 @@ pub struct DeploymentPipelineSpec {
 #[serde(rename_all = "camelCase")]
 pub struct PromotionPath {
     /// Environment that a component comes from.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub source_environment_ref: String,
     /// Environments that it may go on to.
+    #[schemars(length(max = 64))]
     pub target_environment_refs: Vec<TargetEnvironment>,
 }
 
@@ -42,7 +46,7 @@ pub struct PromotionPath {
 #[serde(rename_all = "camelCase")]
 pub struct TargetEnvironment {
     /// Name of the environment.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// Somebody has to approve the promotion.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! `Endpoint`: a port of a deployment that others may reach.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,7 @@ pub struct ComponentPort {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetBackend {
-    /// The address, `http://…` or `https://…`.
+    /// The address, `http://…` or `https://…`. It has to be public, or listed in the data plane's `gateway.targetDomains`.
     #[schemars(length(max = 2048))]
     #[x_kube(validation = rules::http_url())]
     pub url: String,
@@ -177,6 +177,9 @@ pub struct EndpointStatus {
     /// Data planes that it was on before and that are still to be cleaned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cleaning: Vec<PlaneRecord>,
+    /// Since when it moves from the data planes of `cleaning` to `dataPlane`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving_since: Option<Time>,
     /// Names of the HostnameClaims that it holds, or is about to hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<String>,

@@ -4,7 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{schema::OPERATION_PATTERN, unset::none_if_default};
+use crate::{bounds, schema::OPERATION_PATTERN, unset::none_if_default};
 
 /// One guard of an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -23,7 +23,7 @@ use crate::{schema::OPERATION_PATTERN, unset::none_if_default};
 )]
 pub struct Policy {
     /// Name of the policy.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// What it does; the member of `policySpec` that belongs to it must be set.
     #[serde(rename = "type")]
@@ -97,8 +97,10 @@ pub struct Jwt {
 #[serde(rename_all = "camelCase")]
 pub struct JwtClaim {
     /// Name of the claim.
+    #[schemars(length(max = bounds::NAME))]
     pub key: String,
     /// Values of which it must have one.
+    #[schemars(length(max = 128), inner(length(max = 1024)))]
     pub values: Vec<String>,
 }
 
@@ -136,9 +138,10 @@ pub enum ApiType {
 #[serde(rename_all = "camelCase")]
 pub struct RestAuthorization {
     /// Claims that the application gets as headers.
+    #[schemars(length(max = 64))]
     pub claims_to_headers: Vec<ClaimToHeader>,
     /// The operations.
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = bounds::OPERATIONS))]
     pub operations: Vec<RestOperation>,
 }
 
@@ -147,8 +150,10 @@ pub struct RestAuthorization {
 #[serde(rename_all = "camelCase")]
 pub struct ClaimToHeader {
     /// Name of the claim.
+    #[schemars(length(max = bounds::NAME))]
     pub name: String,
     /// Name of the header.
+    #[schemars(length(max = bounds::NAME))]
     pub header: String,
 }
 
@@ -162,6 +167,7 @@ pub struct RestOperation {
     /// HTTP method.
     pub method: HttpMethod,
     /// Scopes that the token must have, all of them.
+    #[schemars(length(max = 64), inner(length(max = bounds::NAME)))]
     pub scopes: Vec<String>,
 }
 
@@ -191,12 +197,18 @@ pub enum HttpMethod {
 }
 
 /// Operations of a gRPC API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.operations.map(service, service.methods.size()).sum() <= 256")
+        .message("a policy has at most 256 methods in all")
+)]
 pub struct GrpcAuthorization {
     /// Claims that the application gets as headers.
+    #[schemars(length(max = 64))]
     pub claims_to_headers: Vec<ClaimToHeader>,
     /// The services.
+    #[schemars(length(max = bounds::OPERATIONS))]
     pub operations: Vec<GrpcOperation>,
 }
 
@@ -205,8 +217,10 @@ pub struct GrpcAuthorization {
 #[serde(rename_all = "camelCase")]
 pub struct GrpcOperation {
     /// Name of the service.
+    #[schemars(length(max = 1024))]
     pub name: String,
-    /// Its methods.
+    /// Its methods. A policy has at most 256 of them in all.
+    #[schemars(length(max = bounds::OPERATIONS))]
     pub methods: Vec<GrpcMethod>,
 }
 
@@ -215,8 +229,10 @@ pub struct GrpcOperation {
 #[serde(rename_all = "camelCase")]
 pub struct GrpcMethod {
     /// Name of the method.
+    #[schemars(length(max = 1024))]
     pub name: String,
     /// Scopes that the token must have, all of them.
+    #[schemars(length(max = 64), inner(length(max = bounds::NAME)))]
     pub scopes: Vec<String>,
 }
 
@@ -225,8 +241,10 @@ pub struct GrpcMethod {
 #[serde(rename_all = "camelCase")]
 pub struct GraphqlAuthorization {
     /// Claims that the application gets as headers.
+    #[schemars(length(max = 64))]
     pub claims_to_headers: Vec<ClaimToHeader>,
     /// The operations.
+    #[schemars(length(max = bounds::OPERATIONS))]
     pub operations: Vec<GraphqlOperation>,
 }
 
@@ -236,10 +254,13 @@ pub struct GraphqlAuthorization {
 pub struct GraphqlOperation {
     /// `query`, `mutation` or `subscription`.
     #[serde(rename = "type")]
+    #[schemars(length(max = bounds::NAME))]
     pub type_: String,
     /// Name of the operation.
+    #[schemars(length(max = 1024))]
     pub name: String,
     /// Scopes that the token must have, all of them.
+    #[schemars(length(max = 64), inner(length(max = bounds::NAME)))]
     pub scopes: Vec<String>,
 }
 
@@ -250,6 +271,7 @@ pub struct ApiKeyAuth {
     /// Where the key is in a request.
     pub key_source: KeyHeader,
     /// Names of Secrets, in the same namespace, that hold the keys.
+    #[schemars(length(max = 256), inner(length(max = bounds::NAME)))]
     pub secret_refs: Vec<String>,
 }
 
@@ -258,10 +280,11 @@ pub struct ApiKeyAuth {
 #[serde(rename_all = "camelCase")]
 pub struct KeyHeader {
     /// Name of the header.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub header: String,
     /// Word in front of the key, such as `Bearer`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub header_auth_scheme: Option<String>,
 }
 
@@ -270,10 +293,13 @@ pub struct KeyHeader {
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuth {
     /// The users.
+    #[schemars(length(max = 256))]
     pub users: Vec<BasicAuthUser>,
     /// Name of the header; `Authorization`.
+    #[schemars(length(max = bounds::NAME))]
     pub header: String,
     /// Word in front of the credentials; `Basic`.
+    #[schemars(length(max = bounds::NAME))]
     pub header_auth_scheme: String,
 }
 
@@ -282,10 +308,10 @@ pub struct BasicAuth {
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuthUser {
     /// User name.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub username: String,
     /// Name of a Secret, in the same namespace, that holds the password.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub password_from_secret: String,
 }
 
@@ -304,7 +330,7 @@ pub struct RateLimit {
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitRule {
     /// `Second`, `Minute`, `Hour` or `Day`, in upper or lower case.
-    #[schemars(regex(pattern = "^(?i:second|minute|hour|day)$"))]
+    #[schemars(length(max = 16), regex(pattern = "^(?i:second|minute|hour|day)$"))]
     pub time_unit: String,
     /// Requests per unit of time.
     #[schemars(range(min = 1))]
@@ -316,6 +342,7 @@ pub struct RateLimitRule {
 #[serde(rename_all = "camelCase")]
 pub struct OperationRateLimits {
     /// Operations of a REST API.
+    #[schemars(length(max = bounds::OPERATIONS))]
     pub rest: Vec<RestRateLimit>,
 }
 
@@ -329,7 +356,7 @@ pub struct RestRateLimit {
     /// HTTP method.
     pub method: HttpMethod,
     /// `Second`, `Minute`, `Hour` or `Day`, in upper or lower case.
-    #[schemars(regex(pattern = "^(?i:second|minute|hour|day)$"))]
+    #[schemars(length(max = 16), regex(pattern = "^(?i:second|minute|hour|day)$"))]
     pub time_unit: String,
     /// Requests per unit of time.
     #[schemars(range(min = 1))]
@@ -348,13 +375,13 @@ pub struct Cors {
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub allow_origins: Vec<String>,
     /// Methods that they may use.
-    #[schemars(length(max = 16))]
+    #[schemars(length(max = 16), inner(length(max = 64)))]
     pub allow_methods: Vec<String>,
     /// Headers that they may send.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), inner(length(max = bounds::NAME)))]
     pub allow_headers: Vec<String>,
     /// Headers of the answer that they may read.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), inner(length(max = bounds::NAME)))]
     pub expose_headers: Vec<String>,
     /// Seconds for which a browser may remember this.
     #[schemars(range(min = 0))]

@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{common::PlaneRecord, rules, unset::none_if_default};
+use crate::{bounds, common::PlaneRecord, rules, unset::none_if_default};
 
 /// A stage such as development or production. Its workloads run on one data plane.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +28,7 @@ pub struct EnvironmentSpec {
     /// Name of the DataPlane, in the same namespace, that runs the workloads. Nothing can be deployed to the
     /// environment without it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
+    #[schemars(length(max = bounds::NAME))]
     pub data_plane_ref: Option<String>,
     /// Whether this is a production environment; for people.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,8 @@ pub struct EnvironmentSecurity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteJwks {
-    /// Address of the key set, `https://…` or `http://…`. An empty text means that there is none.
+    /// Address of the key set, `https://…`; `http://…` only where the data plane's `gateway.keyDomains` says so. It has to be
+    /// public, or listed there. An empty text means that there is none.
     #[schemars(length(max = 2048))]
     #[x_kube(validation = rules::http_url_if_set())]
     pub uri: String,

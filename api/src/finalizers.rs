@@ -21,6 +21,8 @@ vocabulary! {
     DEPLOYMENT = "openchoreo.dev/data-plane-cleanup";
     /// On Endpoints: routes are still on the data plane.
     ENDPOINT = "openchoreo.dev/endpoint-deletion";
+    /// On Secrets: a DataPlane names it. Without it, what is on the data plane could not be removed after a restart.
+    SECRET = "openchoreo.dev/dataplane-secret";
 }
 
 /// Finalizer of Releases: the same text as that of DataPlanes.

@@ -5,16 +5,16 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules;
+use crate::{bounds, rules};
 
-/// Who holds a host name. Kantor makes claims for the host names of Endpoints; that two objects cannot have one
-/// name is what makes a claim exclusive.
+/// Who holds a host name. Kantor makes claims for the host names of Endpoints, and of routes that Releases bring; that two
+/// objects cannot have one name is what makes a claim exclusive.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "openchoreo.dev",
     version = "v1alpha1",
     kind = "HostnameClaim",
-    doc = "Who holds a host name. Kantor makes claims for the host names of Endpoints; that two objects cannot have one name is what makes a claim exclusive.",
+    doc = "Who holds a host name. Kantor makes claims for the host names of Endpoints, and of routes that Releases bring; that two objects cannot have one name is what makes a claim exclusive.",
     status = "HostnameClaimStatus",
     derive = "Default",
     derive = "PartialEq",
@@ -51,22 +51,22 @@ pub struct HostnameClaimSpec {
     #[schemars(length(min = 1, max = 63))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("a name changes its organization only by deleting the claim"))]
     pub organization: String,
-    /// The Endpoint, of the organization, that uses the name.
+    /// The Endpoint or Release, of the organization, that uses the name.
     pub holder: ClaimHolder,
 }
 
-/// An Endpoint that uses, or waits for, a host name.
+/// An Endpoint or a Release that uses a host name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
-    /// Namespace of the Endpoint.
-    #[schemars(length(min = 1))]
+    /// Its namespace.
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub namespace: String,
-    /// Name of the Endpoint.
-    #[schemars(length(min = 1))]
+    /// Its name.
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
-    /// UID of the Endpoint: another one of the same name is not the holder.
-    #[schemars(length(min = 1))]
+    /// Its UID: another one of the same name is not the holder.
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub uid: String,
 }
 

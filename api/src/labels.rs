@@ -49,6 +49,9 @@ vocabulary! {
     SECRET_KIND = "openchoreo.dev/secret-kind";
 }
 
+/// Label of Kubernetes on namespaces: the Pod Security level of pods that are made there.
+pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+
 /// Value of [`MANAGED_BY`] on the namespaces of organizations.
 pub const MANAGED_BY_CONTROL_PLANE: &str = "openchoreo-control-plane";
 

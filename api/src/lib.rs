@@ -3,6 +3,7 @@
 
 pub mod annotations;
 pub mod application;
+pub mod bounds;
 pub mod build;
 pub mod common;
 pub mod component;

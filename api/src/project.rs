@@ -5,6 +5,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// A group of components that are delivered along one pipeline.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct ProjectSpec {
     /// Name of the DeploymentPipeline, in the same namespace, that says in which order the project's components
     /// are promoted from environment to environment.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub deployment_pipeline_ref: String,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    bounds,
     build::ComponentOwner,
     common::{InventoryItem, PlaneRecord},
     rules,
@@ -33,10 +34,11 @@ pub struct ReleaseSpec {
     #[x_kube(validation = Rule::new("self == oldSelf").message("owner cannot be changed; make a new Release"))]
     pub owner: ComponentOwner,
     /// Name of the Environment whose data plane gets the objects.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub environment_name: String,
     /// The objects, each under an id of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::RESOURCES))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub resources: Vec<ReleaseResource>,
     /// How often a healthy Release is looked at again; `5m` if not set, `0s` for never, at the latest after a year.
@@ -56,7 +58,7 @@ pub struct ReleaseSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseResource {
     /// Name of the object within the Release.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1, max = bounds::NAME))]
     pub id: String,
     /// The object.
     #[schemars(schema_with = "crate::schema::any_object")]
@@ -128,6 +130,9 @@ pub struct ResourceStatus {
     /// UID, once the object exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// Nothing was ever sent for this object, since its kind may not be listed on the data plane: there is nothing to remove.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_sent: bool,
     /// Health: `Unknown`, `Progressing`, `Healthy`, `Suspended` or `Degraded`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "none_if_default")]
     pub health_status: Option<String>,

@@ -69,6 +69,12 @@ pub(crate) fn http_url_if_set() -> Rule {
     matches(r"^(https?://[^\s/?#]+[^\s]*)?$", HTTP_URL)
 }
 
+/// What paths in a vault begin with, or nothing.
+pub(crate) fn vault_prefix_if_set() -> Rule {
+    Rule::new("self == '' || (self.endsWith('/') && self.split('/').filter(part, part == '').size() == 1)")
+        .message("must be the first part of a path such as secret/data/{organization}/: it ends with '/' and has no empty parts")
+}
+
 /// A length of time.
 pub(crate) fn duration() -> Rule {
     matches(DURATION_PATTERN, "must be a duration such as 300ms, 10s or 1h30m")

@@ -7,6 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
+use crate::bounds;
+
 /// Category of all kinds: `kubectl get openchoreo` shows them.
 pub const CATEGORY: &str = "openchoreo";
 
@@ -37,6 +39,7 @@ pub(crate) fn complete(mut crd: CustomResourceDefinition) -> CustomResourceDefin
         ]);
         if let Some(root) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
             drop_nullable(root);
+            bounds::complete(root);
             let properties = root.properties.get_or_insert_default();
             if let Some(spec) = properties.get_mut("spec")
                 && spec.required.is_none()
@@ -75,6 +78,7 @@ fn drop_nullable(schema: &mut JSONSchemaProps) {
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
+        "maxItems": 64,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
         "items": {
@@ -84,11 +88,11 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "lastTransitionTime": {
                     "description": "When the status of the condition last changed.",
-                    "type": "string", "format": "date-time",
+                    "type": "string", "format": "date-time", "maxLength": 64,
                 },
                 "message": {
                     "description": "For people: what is the matter, and what to do next.",
-                    "type": "string", "maxLength": 32768,
+                    "type": "string", "maxLength": bounds::TEXT,
                 },
                 "observedGeneration": {
                     "description": "Generation of the object that the condition was set for.",
@@ -120,15 +124,15 @@ pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-preserve-unknown-fields": true,
         "required": ["apiVersion", "kind", "metadata"],
         "properties": {
-            "apiVersion": { "description": "Group and version of the object.", "type": "string", "minLength": 1 },
-            "kind": { "description": "Kind of the object.", "type": "string", "minLength": 1 },
+            "apiVersion": { "description": "Group and version of the object.", "type": "string", "minLength": 1, "maxLength": 317 },
+            "kind": { "description": "Kind of the object.", "type": "string", "minLength": 1, "maxLength": 63 },
             "metadata": {
                 "description": "Name, namespace, labels and annotations of the object.",
                 "type": "object",
                 "x-kubernetes-preserve-unknown-fields": true,
                 "required": ["name"],
                 "properties": {
-                    "name": { "description": "Name of the object.", "type": "string", "minLength": 1 },
+                    "name": { "description": "Name of the object.", "type": "string", "minLength": 1, "maxLength": bounds::NAME },
                 },
             },
         },

@@ -108,3 +108,66 @@ fn every_rule_has_a_message() {
     };
     assert_eq!(properties(|_, property| silent(property)), [""; 0]);
 }
+
+/// Calls `look` with each schema of a kind, those of items and of values of maps included.
+fn every<'a>(path: &str, schema: &'a JSONSchemaProps, look: &mut impl FnMut(&str, &'a JSONSchemaProps)) {
+    look(path, schema);
+    for (name, property) in schema.properties.iter().flatten() {
+        every(&format!("{path}.{name}"), property, look);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        every(&format!("{path}[]"), items, look);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        every(&format!("{path}{{}}"), values, look);
+    }
+}
+
+/// What may be of any form, because it is an object of others; how much of it there may be is checked where it is read.
+const FREE: &[&str] = &[
+    // All objects of a Release together: `core::release::render`.
+    "Release.spec.resources[].object",
+    "Release.spec.resources[].object.metadata",
+    // Only what the operator writes: `core::release::status` leaves out what is too large.
+    "Release.status.resources[].status",
+];
+
+#[test]
+fn every_list_text_and_map_has_a_bound() {
+    let (mut unbound, mut free) = (vec![], vec![]);
+    for crd in crds() {
+        every(&crd.spec.names.kind, root(&crd), &mut |path, schema| {
+            let text =
+                schema.type_.as_deref() == Some("string") || schema.x_kubernetes_int_or_string == Some(true);
+            let is_free = schema.x_kubernetes_preserve_unknown_fields == Some(true);
+            if is_free {
+                free.push(path.to_owned());
+            }
+            let open = schema.type_.is_none() && schema.x_kubernetes_int_or_string != Some(true);
+            if text && schema.enum_.is_none() && schema.max_length.is_none()
+                || schema.type_.as_deref() == Some("array") && schema.max_items.is_none()
+                || schema.additional_properties.is_some() && schema.max_properties.is_none()
+                || open && !is_free
+            {
+                unbound.push(path.to_owned());
+            }
+        });
+    }
+    assert!(unbound.is_empty(), "without a bound:\n{}", unbound.join("\n"));
+    free.sort();
+    assert_eq!(free, FREE, "of any form");
+}
+
+#[test]
+fn a_status_has_room_for_all_that_an_object_can_hold() {
+    // Inventories, namespaces and what is to be removed are as long as what was made; what etcd takes ends first.
+    for crd in crds() {
+        let status = root(&crd).properties.as_ref().and_then(|properties| properties.get("status"));
+        every(&crd.spec.names.kind, status.expect("a status"), &mut |path, schema| {
+            if let Some(most) = schema.max_items {
+                let conditions = schema.x_kubernetes_list_map_keys.is_some();
+                assert!(conditions || most >= 65_536, "{path}: {most}");
+            }
+        });
+    }
+}

@@ -4,6 +4,7 @@
 
 mod api_accepts;
 mod api_as_kubernetes;
+mod api_bounds;
 mod api_discovery;
 mod api_refuses;
 mod api_samples;
