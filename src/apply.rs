@@ -6,6 +6,6 @@ mod latest;
 mod patience;
 mod writer;
 
-pub use engine::{Change, Engine, Found, Placed, Remains, Removed, Site, Whose};
+pub use engine::{Change, Engine, Found, NO_VERSION, Placed, Remains, Removed, Site, Whose};
 pub use error::WriteError;
 pub use writer::{Deletion, Writer};

@@ -116,6 +116,7 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
     start!(Organization, organizations, organization::reconcile);
     if let Some(controller) = context.scope.controller(Kind::DataPlane) {
         start!(@ controller.name(), data_planes, data_plane::reconcile, data_plane::gone);
+        tasks.spawn(vital(data_plane::let_go_of_secrets(context.clone(), stop.clone())));
     } else {
         // Others need the connections all the same.
         start!(@ "data-plane", data_planes, data_plane::connect, data_plane::gone);

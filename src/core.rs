@@ -1,5 +1,6 @@
 //! Decisions: pure functions over plain data. No client, no clock, no environment, nothing to await.
 
+pub mod backoff;
 pub mod changes;
 pub mod covers;
 pub mod deployment;
@@ -9,8 +10,12 @@ pub mod endpoint;
 pub mod health;
 pub mod hierarchy;
 pub mod hostnames;
+pub mod known;
 pub mod lifecycle;
+pub mod moving;
 pub mod namespaces;
+pub mod net;
+pub mod news;
 pub mod organization;
 pub mod registration;
 pub mod release;

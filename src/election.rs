@@ -90,14 +90,18 @@ impl Election {
         let asked = Instant::now();
         match self.write_lease().await {
             Ok(true) => self.permit.hold_until(asked + self.terms.renewal),
-            // Others lead: whatever was believed until now.
+            // The Lease names another one: that one leads, whatever was believed until now.
             Ok(false) => self.permit.end(),
+            // Somebody was faster, and that may have been an earlier renewal of its own that came late. The next look tells;
+            // until then nothing is granted, and the permit ends by itself.
+            Err(WriteError::Conflict) => info!("the lease has changed in the meantime; looking at it again"),
             // It is tried again; the permit ends by itself.
             Err(error) => warn!(%error, "cannot read or renew the lease"),
         }
         self.permit.holds()
     }
 
+    /// Takes or renews the Lease; false if it names another one. A conflict says that it has changed, and not by whom.
     async fn write_lease(&mut self) -> Result<bool, WriteError> {
         let read = timeout(self.terms.renewal / 2, self.leases.get_opt(&self.name)).await;
         let lease = read
@@ -106,20 +110,103 @@ impl Election {
         let unchanged =
             lease.as_ref().map_or(Duration::ZERO, |lease| self.watched.note(lease, self.started.elapsed()));
         let at = (self.namespace.as_str(), self.name.as_str());
-        let written = match step(&self.me, at, lease.as_ref(), unchanged, &now(), &self.terms) {
-            Step::Create(lease) => self.writer.create(&*lease).await,
-            Step::Write(lease) => self.writer.replace(&*lease).await,
+        match step(&self.me, at, lease.as_ref(), unchanged, &now(), &self.terms) {
+            Step::Create(lease) => self.writer.create(&*lease).await?,
+            Step::Write(lease) => self.writer.replace(&*lease).await?,
             Step::Wait => return Ok(false),
         };
-        match written {
-            Ok(_) => Ok(true),
-            // Somebody was faster; the next look tells who.
-            Err(WriteError::Conflict) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(true)
     }
 }
 
 fn now() -> MicroTime {
     MicroTime(jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::{client::Body, core::Status};
+    use serde_json::json;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    const TERMS: Terms = Terms {
+        lease: Duration::from_mins(30),
+        renewal: Duration::from_mins(20),
+        retry: Duration::from_millis(1),
+    };
+
+    /// What the server answers to writes of the Lease that `holder` has.
+    #[derive(Clone, Copy)]
+    enum Writes {
+        /// It takes some time until they are answered.
+        Accepted,
+        Conflicting,
+    }
+
+    /// A candidate called `me`, and when its last write arrived.
+    fn candidate(
+        holder: &'static str,
+        writes: Writes,
+        permit: &'static Permit,
+    ) -> (Election, Arc<Mutex<Option<Instant>>>) {
+        let arrived: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let note = arrived.clone();
+        let server = service_fn(move |request: Request<Body>| {
+            let note = note.clone();
+            async move {
+                let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": {"name": "lock", "namespace": "home", "resourceVersion": "7"},
+                    "spec": {"holderIdentity": holder, "leaseDurationSeconds": 1800}});
+                let is_write = request.method() != Method::GET;
+                if is_write {
+                    *note.lock().unwrap() = Some(Instant::now());
+                    sleep(Duration::from_millis(20)).await;
+                }
+                let answer = match writes {
+                    Writes::Conflicting if is_write => {
+                        let status = Status { code: 409, reason: "Conflict".into(), ..Status::default() };
+                        Response::builder().status(409).body(serde_json::to_vec(&status)?)
+                    }
+                    _ => Response::builder().body(serde_json::to_vec(&lease)?),
+                };
+                Ok::<_, BoxError>(answer?.map(Body::from))
+            }
+        });
+        let client = Client::new(server, "home");
+        (Election::new(&client, ("home", "lock"), "me".to_owned(), TERMS, permit), arrived)
+    }
+
+    #[tokio::test]
+    async fn what_is_granted_counts_from_before_it_was_asked_for_and_ends_before_the_lease_does() {
+        static PERMIT: Permit = Permit::ended();
+        let (mut candidate, arrived) = candidate("", Writes::Accepted, &PERMIT);
+        candidate.win().await;
+        let arrived = arrived.lock().unwrap().unwrap();
+        // However long the answer took.
+        assert!(PERMIT.holds() && !PERMIT.holds_at(arrived + TERMS.renewal));
+    }
+
+    #[tokio::test]
+    async fn a_conflict_of_the_holder_grants_nothing_and_takes_nothing() {
+        static PERMIT: Permit = Permit::ended();
+        let (mut candidate, _) = candidate("me", Writes::Conflicting, &PERMIT);
+        assert!(!candidate.try_once().await, "it did not lead, and does not now");
+        let end = Instant::now() + Duration::from_mins(1);
+        PERMIT.hold_until(end);
+        assert!(candidate.try_once().await, "it may have been its own renewal that came late");
+        assert!(!PERMIT.holds_at(end), "and is not renewed by that");
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_names_another_one_is_lost() {
+        static PERMIT: Permit = Permit::ended();
+        let (mut candidate, _) = candidate("other", Writes::Accepted, &PERMIT);
+        PERMIT.hold_until(Instant::now() + Duration::from_mins(1));
+        assert!(!candidate.try_once().await);
+    }
 }

@@ -1,16 +1,19 @@
 //! The permit to write: an operator that leads has one for a while, and it ends by itself.
 
 use std::{
+    pin::Pin,
     sync::{
         LazyLock,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use http::{Method, Request};
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use kube::client::Body;
-use tower::{BoxError, filter::FilterLayer};
+use tower::BoxError;
 
 /// Times are kept as milliseconds since this moment.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -42,7 +45,23 @@ impl Permit {
 
     /// Whether it holds now.
     pub fn holds(&self) -> bool {
-        Duration::from_millis(self.0.load(Ordering::SeqCst)) > START.elapsed()
+        self.holds_at(Instant::now())
+    }
+
+    /// Whether it holds at `time`, unless it is moved on.
+    pub fn holds_at(&self, time: Instant) -> bool {
+        Duration::from_millis(self.0.load(Ordering::SeqCst)) > time.saturating_duration_since(*START)
+    }
+
+    /// Lets reads pass, and writes while it holds. It is looked at twice: now, and when the connection takes the body.
+    /// Between the two a connection may have to be made. A request whose body does not come is none to the server.
+    pub fn fence(&'static self, request: Request<Body>) -> Result<Request<Fenced>, NotLeading> {
+        let reads = [Method::GET, Method::HEAD].contains(request.method());
+        let permit = if reads { &ALWAYS } else { self };
+        if !permit.holds() {
+            return Err(NotLeading);
+        }
+        Ok(request.map(|body| Fenced { body, permit }))
     }
 }
 
@@ -51,19 +70,39 @@ impl Permit {
 #[error("this operator does not lead, or no longer")]
 pub struct NotLeading;
 
-/// Lets reads pass, and writes while `permit` holds. It belongs next to the connection: a write that has waited for its turn
-/// is looked at when its turn has come.
-pub fn gate(
+/// The body of a request that is sent while a permit holds, and not after that.
+pub struct Fenced {
+    body: Body,
     permit: &'static Permit,
-) -> FilterLayer<impl Fn(Request<Body>) -> Result<Request<Body>, BoxError> + Clone> {
-    FilterLayer::new(move |request: Request<Body>| {
-        let reads = [Method::GET, Method::HEAD].contains(request.method());
-        if reads || permit.holds() { Ok(request) } else { Err(BoxError::from(NotLeading)) }
-    })
+}
+
+impl HttpBody for Fenced {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if !self.permit.holds() {
+            return Poll::Ready(Some(Err(NotLeading.into())));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
 
     #[test]
@@ -77,5 +116,25 @@ mod tests {
         permit.hold_until(Instant::now() + Duration::from_hours(1));
         permit.end();
         assert!(!permit.holds());
+    }
+
+    fn request(method: Method) -> Request<Body> {
+        Request::builder().method(method).body(Body::from(b"{}".to_vec())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_write_passes_while_the_permit_holds_also_when_its_body_is_taken_and_a_read_always_does() {
+        static PERMIT: Permit = Permit::ended();
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            assert!(PERMIT.fence(request(method)).is_err());
+        }
+        let read = PERMIT.fence(request(Method::GET)).ok().unwrap();
+        assert_eq!(read.into_body().collect().await.unwrap().to_bytes(), "{}");
+        PERMIT.hold_until(Instant::now() + Duration::from_hours(1));
+        let [sent, late] = [(); 2].map(|()| PERMIT.fence(request(Method::PATCH)).ok().unwrap().into_body());
+        assert_eq!(sent.size_hint().exact(), Some(2));
+        assert_eq!(sent.collect().await.unwrap().to_bytes(), "{}");
+        PERMIT.end();
+        assert!(late.collect().await.unwrap_err().is::<NotLeading>());
     }
 }

@@ -6,28 +6,32 @@
 //! ```
 
 mod access;
-mod addresses;
 mod capabilities;
 mod client;
 mod connector;
+#[cfg(test)]
+pub(crate) mod fake;
 mod kinds;
 mod kubeconfig;
 mod plane;
 mod registry;
+mod room;
 mod subscribers;
 mod turns;
 mod watches;
 
 pub use access::{Access, Auth, PlaneKey, RemoteAccess};
-pub use addresses::AddressPolicy;
 pub use capabilities::{Capabilities, Capability};
 pub use client::AccessChange;
 pub use connector::{DisconnectReason, PlaneState};
-pub use kinds::{Kind, ServedKinds, Serving};
+pub use kinds::{Kind, Served, ServedKinds};
 pub use kubeconfig::{
     MAX_DOCUMENT_BYTES, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
     parse_kubeconfig, secret_names, token_claims,
 };
 pub use plane::Plane;
 pub use registry::{NotConnected, PlaneOptions, Planes};
+pub use room::Limits;
 pub use watches::{Follow, FollowState, Followed, RemoteChange};
+
+pub use crate::core::net::AddressPolicy;

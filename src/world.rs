@@ -6,6 +6,7 @@ mod index;
 mod schema;
 mod sync;
 mod wake;
+mod watching;
 
 use std::{
     collections::BTreeSet,
@@ -25,18 +26,18 @@ use kube::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    follow::{Followed, Place, Selection},
-    index::Index,
+    follow::{Followed, Selection},
     wake::Wakers,
 };
 pub use self::{
-    schema::await_definitions,
+    index::Index,
+    schema::{await_definitions, await_outdated},
     sync::{KindState, SyncBoard},
     wake::{Wake, Wakes},
 };
 use crate::{
     core::{
-        hierarchy::{self, Catalog as _, Described, Facts, Id, Key, Kind, Need, ResolveError},
+        hierarchy::{self, Catalog as _, Described, Facts, Id, Key, Kind, Need, Place, ResolveError},
         hostnames::book::Book,
         scope::Scope,
     },
@@ -125,22 +126,41 @@ impl World {
 
     /// The object of `kind` that `object` refers to.
     pub fn resolve(&self, object: &impl Described, kind: Kind) -> Result<Id, ResolveError> {
-        hierarchy::resolve(&*self.read(), &object.facts(), kind)
+        let facts = object.facts();
+        hierarchy::resolve(&*self.read(), &facts, kind)
     }
 
     /// The first of the objects of `kinds` that `object` refers to and that was not found.
     pub fn unresolved(&self, object: &impl Described, kinds: &[Kind]) -> Option<ResolveError> {
-        hierarchy::unresolved(&*self.read(), &object.facts(), kinds)
+        let facts = object.facts();
+        hierarchy::unresolved(&*self.read(), &facts, kinds)
+    }
+
+    /// The objects of `kind` that go with `object` when it is deleted.
+    pub fn taken_along(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
+        hierarchy::taken_along(&*self.read(), &object.facts(), kind)
+    }
+
+    /// The objects of `kind` that `object` waits for when it is deleted.
+    pub fn users(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
+        hierarchy::users(&*self.read(), &object.facts(), kind)
+    }
+
+    /// The other objects that live and have the logical name of `object`.
+    pub fn twins(&self, object: &impl Described) -> Vec<Id> {
+        hierarchy::twins(&*self.read(), &object.facts())
     }
 
     /// The objects of `kind` that refer to `object`.
     pub fn children(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
-        hierarchy::children(&*self.read(), &object.facts(), kind)
+        let facts = object.facts();
+        hierarchy::children(&*self.read(), &facts, kind)
     }
 
     /// The objects of `kind` that refer to the same `parent` as `object` does, whether it exists or not.
     pub fn beside(&self, object: &impl Described, parent: Kind, kind: Kind) -> Vec<Id> {
-        hierarchy::beside(&*self.read(), &object.facts(), parent, kind)
+        let facts = object.facts();
+        hierarchy::beside(&*self.read(), &facts, parent, kind)
     }
 
     /// The objects of `kind` that the object with this UID owns.
@@ -205,6 +225,19 @@ impl World {
         self.wakers.wake(&children.into_iter().collect(), cause);
     }
 
+    /// Wakes the objects of `kinds` that say that they are in a namespace of a data plane, because of `cause`.
+    pub fn wake_placed(&self, kinds: &[Kind], place: &Place, cause: &Arc<str>) {
+        let placed = self.read().placed(place);
+        self.wakers.wake(&placed.into_iter().filter(|id| kinds.contains(&id.kind)).collect(), cause);
+    }
+
+    /// Wakes the objects of `kind` that say that they are on the data plane of that namespace and name, because of `cause`.
+    pub fn wake_on_plane(&self, kind: Kind, (namespace, name): (&str, &str), cause: &Arc<str>) {
+        let plane = Key::Named(Id::new(Kind::DataPlane, namespace, name));
+        let on_it = self.read().referring(&plane);
+        self.wakers.wake(&on_it.into_iter().filter(|id| id.kind == kind).collect(), cause);
+    }
+
     /// The claims of host names.
     pub fn claims(&self) -> RwLockReadGuard<'_, Book> {
         self.claims.read().unwrap_or_else(PoisonError::into_inner)
@@ -245,7 +278,7 @@ impl Start<'_> {
     {
         let client = || self.client.clone();
         let resource = kind.resource();
-        let places = self.scope.places().into_iter().map(|namespace| Place {
+        let places = self.scope.places().into_iter().map(|namespace| follow::Place {
             api: namespace.map_or_else(
                 || Api::all_with(client(), &resource),
                 |name| Api::namespaced_with(client(), name, &resource),
@@ -273,15 +306,15 @@ impl Start<'_> {
         self.follow_and(Kind::HostnameClaim, self.everywhere(Kind::HostnameClaim), None, also)
     }
 
-    fn everywhere<K: Followed>(&self, kind: Kind) -> Vec<Place<K>> {
-        vec![Place { namespace: None, api: Api::all_with(self.client.clone(), &kind.resource()) }]
+    fn everywhere<K: Followed>(&self, kind: Kind) -> Vec<follow::Place<K>> {
+        vec![follow::Place { namespace: None, api: Api::all_with(self.client.clone(), &kind.resource()) }]
     }
 
     /// Follows a kind, if anybody reads it; `also` is told of each change before anybody is woken by it.
     fn follow_and<K: Followed + Described>(
         &self,
         kind: Kind,
-        mut places: Vec<Place<K>>,
+        mut places: Vec<follow::Place<K>>,
         names: Option<BTreeSet<String>>,
         also: impl Fn(&ObjectRef<K>, Option<&Arc<K>>) + Send + Sync + 'static,
     ) -> Store<K> {
@@ -289,10 +322,12 @@ impl Start<'_> {
         let changed = move |key: &ObjectRef<K>, object: Option<&Arc<K>>| {
             also(key, object);
             let id = Id::new(kind, key.namespace.clone().unwrap_or_default(), &key.name);
+            // Before the lock is taken: all others wait for it, and what is in an object is up to its author.
+            let facts = object.map(|object| object.facts());
             let woken = {
                 let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-                match object {
-                    Some(object) => index.put(object.facts()),
+                match facts {
+                    Some(facts) => index.put(facts),
                     None => index.remove(&id),
                 }
             };

@@ -37,16 +37,35 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What decisions must not see: they are functions of their arguments.
+/// What decisions must not see: they are functions of their arguments. Paths, with all that is below them.
 const IMPURE: &[&str] = &[
-    "tokio::",
+    "tokio",
+    "rand",
+    "getrandom",
+    "reqwest",
+    "hyper",
     "std::env",
+    "std::fs",
+    "std::io",
+    "std::process",
+    "std::thread",
+    "std::net::TcpListener",
+    "std::net::TcpStream",
+    "std::net::ToSocketAddrs",
+    "std::net::UdpSocket",
+    "std::time::Instant",
     "std::time::SystemTime",
-    "Timestamp::now",
-    "kube::Client",
     "kube::Api",
-    "async fn",
+    "kube::Client",
+    "kube::Config",
+    "kube::client",
+    "kube::config",
+    "kube::runtime::controller",
+    "kube::runtime::watcher",
 ];
+
+/// The same where it is no path.
+const IMPURE_WORDS: &[&str] = &["async fn", "async move", "async {", ".await", "::now()"];
 
 /// Without one of these nothing can be written to a cluster; only `apply` may name them.
 const WRITES: &[&str] = &["PatchParams", "PostParams", "DeleteParams"];
@@ -76,30 +95,90 @@ fn module(path: &Path) -> String {
     first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
 }
 
-/// Top-level modules that `text` names with `crate::`, also inside braces.
-fn imports(text: &str) -> Vec<String> {
-    let word = |s: &str| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let mut found = vec![];
-    for (at, _) in text.match_indices("crate::") {
-        let rest = &text[at + "crate::".len()..];
-        let Some(group) = rest.strip_prefix('{') else {
-            found.push(word(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut start = true;
-        for (i, c) in group.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' if depth == 0 => break,
-                '}' => depth -= 1,
-                ',' if depth == 0 => start = true,
-                c if start && depth == 0 && !c.is_whitespace() => {
-                    found.push(word(&group[i..]));
-                    start = false;
-                }
-                _ => {}
+/// The modules that a file is in, from the outermost.
+fn place(path: &Path) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let parts = path.strip_prefix(root).unwrap().with_extension("");
+    parts.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect()
+}
+
+/// The paths that a tree of `use` names: `a::{b, c::{d, e}}` is `a::b`, `a::c::d` and `a::c::e`.
+fn leaves(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some(open) = tree.find('{') else {
+        let path = tree.split(" as ").next().unwrap_or_default();
+        return vec![path.split_whitespace().collect()];
+    };
+    let (prefix, group) = (tree[..open].trim(), tree[open + 1..].trim_end().trim_end_matches('}'));
+    // The brace that closes this one is the last: each of those within is closed before.
+    let (mut parts, mut depth, mut start) = (vec![], 0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&group[start..at]);
+                start = at + 1;
             }
+            _ => {}
+        }
+    }
+    parts.push(&group[start..]);
+    let balanced = |part: &str| {
+        let missing = part.matches('{').count().saturating_sub(part.matches('}').count());
+        format!("{part}{}", "}".repeat(missing))
+    };
+    let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
+    parts.flat_map(|part| leaves(&balanced(part))).map(|leaf| format!("{prefix}{leaf}")).collect()
+}
+
+/// A word, or a part of a path.
+fn word(text: &str) -> &str {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default()
+}
+
+/// All paths that a text names: those of its imports, with their groups taken apart, and those in its code.
+fn paths(text: &str) -> Vec<String> {
+    let mut found = vec![];
+    let mut rest = text;
+    while let Some(at) = rest.find("use ") {
+        let begins = rest[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || c == ')');
+        rest = &rest[at + "use ".len()..];
+        let is_path = rest.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == ':' || c == '{');
+        if let Some(end) = rest.find(';').filter(|_| begins && is_path) {
+            let tree = &rest[..end];
+            // Prose has the word, too, but neither paths nor groups.
+            if !tree.contains(['.', '"', '(', '=']) {
+                found.extend(leaves(tree));
+            }
+        }
+    }
+    let is_of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let code = text.split(|c| !is_of_path(c)).filter(|part| part.contains("::"));
+    found.extend(code.map(|path| path.trim_end_matches(':').to_owned()));
+    found
+}
+
+/// Whether a path is another one, or below it.
+fn is_below(path: &str, other: &str) -> bool {
+    path.trim_start_matches("::")
+        .strip_prefix(other)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Top-level modules of the crate that a text in this place names, by `crate::` or by as many `super::` as it takes.
+fn imports(place: &[String], text: &str) -> Vec<String> {
+    let mut found = vec![];
+    for path in paths(text) {
+        let path = path.trim_start_matches("self::");
+        let (mut rest, mut ups) = (path, 0);
+        while let Some(above) = rest.strip_prefix("super::") {
+            (rest, ups) = (above, ups + 1);
+        }
+        if let Some(below) = path.strip_prefix("crate::") {
+            found.push(word(below).to_owned());
+        } else if ups > 0 && ups >= place.len() {
+            found.push(word(rest).to_owned());
         }
     }
     found
@@ -117,7 +196,8 @@ fn imports_go_one_way() {
         let Some((_, allowed)) = MAY_IMPORT.iter().find(|(m, _)| *m == module) else {
             panic!("{} belongs to a module without a place in MAY_IMPORT", path.display());
         };
-        for import in imports(&text).into_iter().filter(|i| known.contains(&i.as_str())) {
+        let imports = imports(&place(&path), &text);
+        for import in imports.into_iter().filter(|i| known.contains(&i.as_str())) {
             if import != module && !allowed.contains(&import.as_str()) {
                 wrong.push(format!("{}: {module} imports {import}", path.display()));
             }
@@ -133,12 +213,57 @@ fn the_api_knows_nothing_of_the_operator() {
     }
 }
 
+/// A text without the tests at its end.
+fn shipped(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or_default()
+}
+
+/// Whether a file has nothing but tests.
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+}
+
+/// What of a text is not for decisions.
+fn impurities(text: &str) -> Vec<String> {
+    let named = paths(text).into_iter().filter(|path| IMPURE.iter().any(|impure| is_below(path, impure)));
+    let said = IMPURE_WORDS.iter().filter(|words| text.contains(**words)).map(|words| (*words).to_owned());
+    named.chain(said).collect()
+}
+
 #[test]
 fn decisions_are_pure() {
-    for (path, text) in sources("src").into_iter().filter(|(path, _)| module(path) == "core") {
-        for impure in IMPURE {
-            assert!(!text.contains(impure), "{} uses {impure}", path.display());
-        }
+    let core = sources("src").into_iter().filter(|(path, _)| module(path) == "core" && !is_test(path));
+    for (path, text) in core {
+        let found = impurities(shipped(&text));
+        assert!(found.is_empty(), "{} uses {found:?}", path.display());
+    }
+}
+
+#[test]
+fn an_impure_decision_is_found_however_it_is_written() {
+    for text in [
+        "use std::time::SystemTime;",
+        "use std::time::{Duration, SystemTime};",
+        "use std::{collections::BTreeMap, time::{Duration, Instant}};",
+        "use std::{\n    env,\n    fmt,\n};",
+        "use kube::{Api};",
+        "use kube::{ResourceExt, api::ListParams, Client as Cluster};",
+        "pub(crate) use kube::{runtime::{reflector::Store, watcher::Config}};",
+        "use ::tokio::sync::Mutex;",
+        "fn f() { let text = std::fs::read_to_string(path); }",
+        "fn f() { let now = Timestamp::now(); }",
+        "fn f() { std::time::Instant::elapsed(&since) }",
+        "async fn f() {}",
+    ] {
+        assert_ne!(impurities(text), [""; 0], "{text}");
+    }
+    for text in [
+        "use std::{collections::BTreeMap, net::IpAddr, time::Duration};",
+        "use kube::{ResourceExt, api::DynamicObject, runtime::reflector::Store};",
+        "/// Those who use it; kube::Apis of all kinds.\nfn f() {}",
+        "use crate::core::environment;",
+    ] {
+        assert_eq!(impurities(text), [""; 0], "{text}");
     }
 }
 
@@ -151,19 +276,134 @@ fn only_the_apply_engine_writes_to_clusters() {
     }
 }
 
-#[test]
-fn gateway_types_are_imported_in_one_module_of_core_only() {
-    let users: Vec<PathBuf> = sources("src")
-        .into_iter()
-        .filter(|(_, text)| text.contains("gateway_api::"))
-        .map(|(path, _)| path)
-        .collect();
-    assert!(users.len() <= 1, "{users:?}");
-    assert!(users.iter().all(|path| module(path) == "core"), "{users:?}");
+/// Who may say that something is not on a plane: it has read all that the plane serves, and its definitions.
+const MAY_PROVE_ABSENCE: &[&str] = &["planes/kinds.rs"];
+
+/// Who asks for what is there and concludes nothing if there is nothing: to show it, to look at it, or to stop looking.
+const MAY_IGNORE_ABSENCE: &[&str] = &[
+    "apply/engine.rs",
+    "controllers/endpoint/observe.rs",
+    "controllers/owned.rs",
+    "controllers/release.rs",
+    "controllers/release/clean_up.rs",
+    "controllers/release/place.rs",
+    "core/endpoint/routes.rs",
+];
+
+/// Source files, without their tests, as paths under `src`.
+fn production() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let relative = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+    let all = sources("src").into_iter().map(|(path, text)| (relative(&path), text));
+    let without_tests = all.filter(|(path, _)| !path.contains("/tests") && path != "planes/fake.rs");
+    without_tests
+        .map(|(path, text)| {
+            let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+            (path, text[..end].to_owned())
+        })
+        .collect()
+}
+
+/// What is wrong with how a file uses what is known of a plane.
+fn confusions(path: &str, text: &str) -> Vec<&'static str> {
+    let is = |list: &[&str]| list.contains(&path);
+    let mut wrong = vec![];
+    if !is(MAY_PROVE_ABSENCE) && text.contains("Proof::") {
+        wrong.push("it proves absence");
+    }
+    if !is(MAY_IGNORE_ABSENCE) && text.contains(".if_present()") {
+        wrong.push("it ignores absence");
+    }
+    // Of the three cases none is passed over, and no two of them are one.
+    for pattern in ["let Known::", "matches!("] {
+        let passed_over = text.match_indices(pattern).any(|(at, _)| {
+            let statement = &text[at..text[at..].find(['{', ';']).map_or(text.len(), |end| at + end)];
+            statement.contains("Known::")
+        });
+        if passed_over {
+            wrong.push("it asks for one case of Known only");
+        }
+    }
+    if text.contains("Known::Absent(_) | Known::Unknown")
+        || text.contains("Known::Unknown(_) | Known::Absent")
+    {
+        wrong.push("it takes unknown for absent");
+    }
+    let [present, absent, unknown] =
+        ["Known::Present", "Known::Absent", "Known::Unknown"].map(|case| text.matches(case).count());
+    if absent < present || unknown < present {
+        wrong.push("it does not name all cases of Known");
+    }
+    wrong
 }
 
 #[test]
-fn the_import_scanner_sees_groups_and_paths() {
+fn nobody_takes_what_is_not_known_for_absent() {
+    for (path, text) in production().iter().filter(|(path, _)| path != "core/known.rs") {
+        let wrong = confusions(path, text);
+        assert!(wrong.is_empty(), "{path}: {wrong:?}");
+    }
+    let three = "match it { Known::Present(_) => 1, Known::Absent(_) => 2, Known::Unknown(_) => 3 }";
+    assert_eq!(confusions("some.rs", three), [""; 0]);
+    for text in [
+        "let Known::Present(it) = it else { return };",
+        "if matches!(it, Known::Absent(_)) {}",
+        "match it { Known::Present(it) => it, _ => return }",
+        "match it { Known::Present(it) => it, Known::Absent(_) | Known::Unknown(_) => return }",
+        "Known::Absent(Proof::of_a_complete_look())",
+        "if it.if_present().is_none() { delete() }",
+    ] {
+        assert!(!confusions("some.rs", text).is_empty(), "{text}");
+    }
+}
+
+/// Objects of gateways are made in one place, however they are written there.
+#[test]
+fn objects_of_gateways_are_rendered_in_one_module_of_core_only() {
+    let renders = |text: &str| {
+        ["\"gateway.networking.k8s.io/", "\"gateway.envoyproxy.io/", "gateway_api::"]
+            .iter()
+            .any(|version| text.contains(version))
+    };
+    let users: Vec<Vec<String>> = sources("src")
+        .into_iter()
+        .filter(|(path, text)| !is_test(path) && renders(shipped(text)))
+        .map(|(path, _)| place(&path))
+        .collect();
+    assert!(!users.is_empty(), "nothing is rendered: this test looks for the wrong words");
+    assert!(
+        users.iter().all(|place| place.starts_with(&["core".to_owned(), "endpoint".to_owned()])),
+        "{users:?}"
+    );
+}
+
+/// Hosts that users write are judged in one place: what one check knows of odd spellings and of metadata services, all know.
+#[test]
+fn hosts_are_judged_in_one_module_only() {
+    let judging = [
+        "parse::<Ip",
+        ": Ipv4Addr",
+        ": Ipv6Addr",
+        "is_private()",
+        "is_link_local()",
+        "is_unicast_link_local()",
+    ];
+    for (path, text) in
+        sources("src").into_iter().filter(|(path, _)| !path.to_string_lossy().contains("src/core/net"))
+    {
+        for judges in judging {
+            assert!(!text.contains(judges), "{} has {judges}: ask core::net", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_import_scanner_sees_groups_paths_and_ways_up() {
+    let place = ["controllers".to_owned(), "endpoint".to_owned()];
+    let of = |text: &str| imports(&place, text);
     let text = "use crate::{apply::{Writer, X}, core, world::World};\nfn f() { crate::server::serve() }";
-    assert_eq!(imports(text), ["apply", "core", "world", "server"]);
+    assert_eq!(of(text), ["apply", "apply", "core", "world", "server"]);
+    assert_eq!(of("use super::{super::{server::X, world}, Context};"), ["server", "world"]);
+    assert_eq!(of("fn f() { super::super::commands::run() }"), ["commands"]);
+    assert_eq!(of("use super::Context;"), [""; 0]);
 }

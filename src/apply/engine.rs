@@ -27,17 +27,23 @@ use moka::sync::Cache;
 use serde_json::Value;
 
 pub use self::removal::{Found, Remains, Removed, Whose};
-use super::{Deletion, WriteError, Writer, patience::Patience};
+use super::{
+    Deletion, WriteError, Writer,
+    patience::{Patience, Repairs},
+};
 use crate::{
-    core::changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
-    planes::{Follow, FollowState, Followed, Kind, Plane, Serving},
+    core::{
+        changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
+        known::Known,
+    },
+    planes::{Follow, FollowState, Followed, Kind, Plane, Served},
 };
 
 /// Objects of a stage that are worked on at a time. The plane's own limits are narrower; this bounds memory.
 const PARALLEL: usize = 64;
 
 /// A version that no object has.
-const NO_VERSION: &str = "1";
+pub const NO_VERSION: &str = "1";
 
 /// Where objects are kept, and how.
 pub struct Site<'a> {
@@ -85,6 +91,7 @@ impl Change {
 /// objects.
 pub struct Engine {
     patience: Patience,
+    repairs: Repairs,
     /// By UID of the object: what was asked for, and what the server made of it. Only where the two differ.
     settled: Cache<String, (String, u64)>,
 }
@@ -95,14 +102,20 @@ const UNUSED: Duration = Duration::from_hours(24);
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { patience: Patience::default(), settled: Cache::builder().time_to_idle(UNUSED).build() }
+        let (patience, repairs) = (Patience::default(), Repairs::default());
+        Self { patience, repairs, settled: Cache::builder().time_to_idle(UNUSED).build() }
     }
 }
 
 /// A kind on a plane, as far as it can be worked on.
 enum Ground {
     Ready(Arc<Followed>),
-    Not(Outcome, Option<Duration>),
+    /// It is served and may not be listed: nothing of it is made, and what may be there is looked up one by one.
+    Denied(ApiResource, String),
+    /// There are no objects of it: the plane does not serve it.
+    Absent(Outcome),
+    /// What there is cannot be told.
+    Unknown(Outcome, Option<Duration>),
 }
 
 impl Engine {
@@ -135,6 +148,23 @@ impl Engine {
         changes.into_values().collect()
     }
 
+    /// The kinds of `items` that may not be listed on the plane, and why: nothing of them is sent.
+    pub async fn denied<'a>(
+        &self,
+        site: &Site<'_>,
+        items: impl Iterator<Item = &'a InventoryItem>,
+    ) -> HashMap<Kind, String> {
+        let kinds: HashSet<Kind> = items.map(Kind::of).collect();
+        let look = async |kind: Kind| {
+            let served = site.plane.known(&kind).if_present()?;
+            let followed = site.plane.follow(&served.resource, site.selector, Follow::Whole);
+            let why = followed.denied(site.plane.deadline).await?;
+            let why = not_followed(&kind, &why);
+            Some((kind, why))
+        };
+        join_all(kinds.into_iter().map(look)).await.into_iter().flatten().collect()
+    }
+
     /// Forgets what was remembered of an owner.
     pub fn forget(&self, owner: &Owner) {
         self.patience.forget_owner(&owner.uid);
@@ -149,9 +179,9 @@ impl Engine {
         let kinds: HashSet<Kind> = items.map(Kind::of).collect();
         let mut found = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let serving = site.plane.serving(&kind);
+            let known = site.plane.known(&kind);
             let look = async move {
-                let ground = ground(site, &kind, serving).await;
+                let ground = ground(site, &kind, known).await;
                 (kind, ground)
             };
             found.push(look.boxed());
@@ -172,7 +202,12 @@ impl Engine {
         item.uid = recorded.map(ToOwned::to_owned);
         let followed = match ground {
             Some(Ground::Ready(followed)) => followed,
-            Some(Ground::Not(outcome, again)) => {
+            Some(Ground::Denied(_, why)) => {
+                return Change::without_write(item, Outcome::Refused(why.clone()), Some(AGAIN));
+            }
+            // Woken when the plane serves other kinds.
+            Some(Ground::Absent(outcome)) => return Change::without_write(item, outcome.clone(), None),
+            Some(Ground::Unknown(outcome, again)) => {
                 return Change::without_write(item, outcome.clone(), *again);
             }
             None => {
@@ -188,10 +223,19 @@ impl Engine {
         {
             return Change::without_write(item, outcome, Some(wait));
         }
+        if let Step::Update { drift: Some(field), .. } = &step
+            && let Some(wait) = self.repairs.hold(&keeper(site, owner), &key, Instant::now())
+        {
+            let why = format!("somebody else changes {field} again and again; it is changed back less often");
+            return Change::without_write(item, Outcome::Failed(why), Some(wait));
+        }
         let attempt = Attempt { engine: self, site, owner, wanted, recorded, resource: followed.resource() };
         match attempt.carry_out(step, live.as_deref()).await {
             Ok(Done { outcome, object }) => {
                 self.patience.forget(&owner.uid, &key);
+                if matches!(outcome, Outcome::Configured { drift: Some(_) }) {
+                    self.repairs.repaired(&keeper(site, owner), &key, Instant::now());
+                }
                 let version = object.as_ref().and_then(ResourceExt::resource_version);
                 let uid = object.as_ref().and_then(ResourceExt::uid);
                 item.uid = uid.or_else(|| live.and_then(|live| live.uid())).or(item.uid);
@@ -271,6 +315,10 @@ impl Attempt<'_> {
     async fn create(&self) -> Result<Done, WriteError> {
         let mut body = self.body();
         body.metadata.resource_version = Some(NO_VERSION.to_owned());
+        // One is what it is made with anyway.
+        if let Some(replicas) = self.wanted.first_replicas.filter(|replicas| *replicas != 1) {
+            set_replicas(&mut body, replicas.into());
+        }
         let object = self.apply(&body).await?;
         Ok(Done { outcome: Outcome::Created, object: Some(object) })
     }
@@ -295,24 +343,21 @@ impl Attempt<'_> {
         drift: Option<String>,
         live: Option<&DynamicObject>,
     ) -> Result<Done, WriteError> {
-        let mut body = self.body();
-        body.metadata.uid.clone_from(&uid);
-        let replicas = live.and_then(|live| live.data.pointer("/spec/replicas")).cloned();
-        if let Some(replicas) = replicas.filter(|_| self.wanted.autoscaled) {
-            // To give the field up would reset it: it is kept at what the autoscaler made of it, as long as that is
-            // what it made of it.
-            if let Some(spec) = body.data.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.insert("replicas".to_owned(), replicas);
-            }
-            body.metadata.resource_version = live.and_then(ResourceExt::resource_version);
-        }
+        let body = self.update_body(uid.as_deref(), live);
         if let Some(former) = self.owner.former_manager
             && live.is_some_and(|live| !live.annotations().contains_key(annotations::INTENT_HASH))
         {
             let item = self.wanted.item();
             self.site.writer.inherit(self.resource, &item, former, self.site.manager).await?;
         }
-        match self.apply(&body).await {
+        let mut applied = self.apply(&body).await;
+        if matches!(applied, Err(WriteError::Conflict)) && body.metadata.resource_version.is_some() {
+            // Its status changes all the time while it is scaled or rolled out.
+            let item = self.wanted.item();
+            let found = self.site.writer.read(self.resource, &item.namespace, &item.name).await?;
+            applied = self.apply(&self.update_body(uid.as_deref(), found.as_ref())).await;
+        }
+        match applied {
             Ok(object) => {
                 let same = live.and_then(ResourceExt::resource_version) == object.resource_version();
                 let outcome = if same { Outcome::Unchanged } else { Outcome::Configured { drift } };
@@ -321,6 +366,19 @@ impl Attempt<'_> {
             Err(WriteError::Immutable(why)) => self.replace(uid, why).await,
             Err(error) => Err(error),
         }
+    }
+
+    /// The object for the one with this UID. Replicas that others set are left as they are: to give the field up would reset it to
+    /// one, so it is kept at what they made of it, as long as that is what they made of it.
+    fn update_body(&self, uid: Option<&str>, live: Option<&DynamicObject>) -> DynamicObject {
+        let mut body = self.body();
+        body.metadata.uid = uid.map(ToOwned::to_owned);
+        let replicas = live.and_then(|live| live.data.pointer("/spec/replicas"));
+        if let Some(replicas) = replicas.filter(|replicas| self.wanted.autoscaled && **replicas != 1) {
+            set_replicas(&mut body, replicas.clone());
+            body.metadata.resource_version = live.and_then(ResourceExt::resource_version);
+        }
+        body
     }
 
     async fn replace(&self, uid: Option<String>, why: String) -> Result<Done, WriteError> {
@@ -357,6 +415,17 @@ impl Attempt<'_> {
     }
 }
 
+/// An owner on one plane: what Deployments share has one owner on all of them.
+fn keeper(site: &Site<'_>, owner: &Owner) -> String {
+    format!("{} on {}", owner.uid, site.plane.key)
+}
+
+fn set_replicas(body: &mut DynamicObject, replicas: Value) {
+    if let Some(spec) = body.data.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("replicas".to_owned(), replicas);
+    }
+}
+
 /// What is tried, and with which rights: what was refused is tried again at once when more is allowed.
 fn tried(owner: &Owner, wanted: &Wanted) -> String {
     format!("{} adopt={} replace={}", wanted.hash, owner.adopt, owner.replace)
@@ -374,25 +443,20 @@ fn outcome_of(error: WriteError) -> (Outcome, Duration) {
 }
 
 /// The watch of a kind once it knows what is there, or why there is none.
-async fn ground(site: &Site<'_>, kind: &Kind, serving: Serving) -> Ground {
-    let resource = match serving {
-        Serving::Served { resource, .. } => resource,
-        // Woken when the plane serves other kinds.
-        Serving::Not => {
+async fn ground(site: &Site<'_>, kind: &Kind, known: Known<Served>) -> Ground {
+    let resource = match known {
+        Known::Present(served) => served.resource,
+        Known::Absent(_) => {
             let why = format!(
                 "the data plane does not serve {} of {}; install it there",
                 kind.kind,
                 kind.api_version()
             );
-            return Ground::Not(Outcome::Waiting(why), None);
+            return Ground::Absent(Outcome::Waiting(why));
         }
-        Serving::Unknown => {
-            let why = format!(
-                "the data plane cannot tell whether it serves {} of {}",
-                kind.kind,
-                kind.api_version()
-            );
-            return Ground::Not(Outcome::Failed(why), Some(AGAIN));
+        Known::Unknown(why) => {
+            let why = format!("whether the data plane has {} cannot be told: {why}", kind.kind);
+            return Ground::Unknown(Outcome::Failed(why), Some(AGAIN));
         }
     };
     let followed = site.plane.follow(&resource, site.selector, Follow::Whole);
@@ -401,9 +465,14 @@ async fn ground(site: &Site<'_>, kind: &Kind, serving: Serving) -> Ground {
         FollowState::Synced => return Ground::Ready(followed),
         FollowState::Listing => "it has not been listed yet".to_owned(),
         FollowState::NotInstalled => "the data plane does not serve it".to_owned(),
+        FollowState::Denied { error } => return Ground::Denied(resource, not_followed(kind, &error)),
         FollowState::Failing { error } => error,
     };
-    Ground::Not(Outcome::Failed(format!("{} cannot be followed: {why}", kind.kind)), Some(AGAIN))
+    Ground::Unknown(Outcome::Failed(not_followed(kind, &why)), Some(AGAIN))
+}
+
+fn not_followed(kind: &Kind, why: &str) -> String {
+    format!("{} cannot be followed: {why}", kind.kind)
 }
 
 /// When to look again at a kind that cannot be followed.

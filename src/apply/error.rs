@@ -40,11 +40,11 @@ impl WriteError {
         }
     }
 
-    /// As [`WriteError::of`], for objects whose values must not be seen: what the server says may quote them, so only
-    /// the fields that it complains about are named. Who lacks a right is said all the same.
+    /// As [`WriteError::of`], for objects whose values must not be seen: where what the server says may quote them, only who
+    /// refused it and the fields that are complained about are named.
     pub fn of_secret(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if !is_lack_of_rights(&status) => {
+            kube::Error::Api(status) if !is_free_of_values(&status) => {
                 let fields: Vec<&str> =
                     status.details.iter().flat_map(|d| &d.causes).map(|cause| cause.field.as_str()).collect();
                 let reason =
@@ -52,6 +52,9 @@ impl WriteError {
                 let mut message = format!("the API server refused it: {reason} ({})", status.code);
                 if !fields.is_empty() {
                     let _ = write!(message, ", fields {}", fields.join(", "));
+                }
+                if let Some(policy) = admission(&status.message) {
+                    let _ = write!(message, ", {policy}; why is not repeated, since it may quote the Secret");
                 }
                 Self::of_status(&status, message)
             }
@@ -80,17 +83,44 @@ impl WriteError {
         }
     }
 
+    /// Whether the server says that an object does not have the fields that its kind has.
+    pub(super) fn is_misfit(&self) -> bool {
+        matches!(self, Self::Refused(message) if is_misfit(message))
+    }
+
     /// The server did not answer within `deadline`.
     pub fn timed_out(deadline: Duration) -> Self {
         Self::Transient(format!("the API server did not answer within {} s", deadline.as_secs()))
     }
 }
 
-/// Whether a user lacks a right, in the words of Kubernetes itself: it decides before it has looked at the object, and
-/// names nothing of it but its name.
-fn is_lack_of_rights(status: &Status) -> bool {
-    let why = status.message.split_once(" is forbidden: ").map(|(_, why)| why);
-    status.code == 403 && why.is_some_and(|why| why.starts_with("User \""))
+/// Whether the server speaks in words of Kubernetes itself that name nothing of an object but its name: a right, a quota or a
+/// namespace that is missing or going.
+fn is_free_of_values(status: &Status) -> bool {
+    const WORDS: &[&str] = &[
+        "User \"",
+        "unable to create new content in namespace ",
+        "exceeded quota: ",
+        "failed quota: ",
+        "status unknown for quota: ",
+    ];
+    match status.code {
+        403 => {
+            let why = status.message.split_once(" is forbidden: ").map(|(_, why)| why);
+            why.is_some_and(|why| WORDS.iter().any(|words| why.starts_with(words)))
+        }
+        404 => true,
+        _ => false,
+    }
+}
+
+/// Which webhook or policy refused an object, without what it says of it.
+fn admission(message: &str) -> Option<&str> {
+    let said = message.split_once(" is forbidden: ").map_or(message, |(_, why)| why);
+    let is_admission =
+        ["admission webhook \"", "ValidatingAdmissionPolicy '"].iter().any(|by| said.starts_with(by));
+    let end = said.find(" denied ").filter(|_| is_admission)?;
+    Some(&said[..end + " denied".len()])
 }
 
 /// Whether the server complains about `field`.
@@ -189,7 +219,8 @@ mod tests {
     #[case("failed to convert new object (a; coordination.k8s.io/v1, Kind=Lease) to proper version: …")]
     fn objects_that_do_not_fit_their_kind_are_refused(#[case] message: &str) {
         let status = Status { code: 500, message: message.into(), ..Status::default() };
-        assert_eq!(of(status), WriteError::Refused(message.into()));
+        assert_eq!(of(status.clone()), WriteError::Refused(message.into()));
+        assert!(of(status).is_misfit());
     }
 
     #[test]
@@ -232,18 +263,40 @@ mod tests {
 
     #[rstest]
     #[case(
-        "secrets \"a\" is forbidden: User \"system:serviceaccount:b:c\" cannot patch resource \"secrets\"",
-        true
+        403,
+        "secrets \"a\" is forbidden: User \"system:serviceaccount:b:c\" cannot patch resource \"secrets\""
     )]
     #[case(
-        "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: hunter2 is forbidden: User \"",
-        false
+        403,
+        "secrets \"a\" is forbidden: unable to create new content in namespace b because it is being terminated"
     )]
-    fn who_lacks_a_right_to_a_secret_is_said(#[case] message: &str, #[case] said: bool) {
-        let status = Status { code: 403, message: message.into(), ..Status::default() };
+    #[case(
+        403,
+        "secrets \"a\" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1"
+    )]
+    #[case(404, "namespaces \"b\" not found")]
+    fn why_a_secret_is_refused_is_said(#[case] code: u16, #[case] message: &str) {
+        let status = Status { code, message: message.into(), ..Status::default() };
         let error = WriteError::of_secret(kube::Error::Api(Box::new(status)));
-        assert_eq!(error == WriteError::Refused(message.into()), said, "{error}");
-        assert!(!error.to_string().contains("hunter2"));
+        assert_eq!(error, WriteError::Refused(message.into()));
+    }
+
+    #[rstest]
+    #[case(
+        "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: hunter2 is forbidden: User \"",
+        "ValidatingAdmissionPolicy 'p' with binding 'b' denied"
+    )]
+    #[case(
+        "admission webhook \"w.example.com\" denied the request: hunter2",
+        "admission webhook \"w.example.com\" denied"
+    )]
+    #[case("hunter2: admission webhook \"w\" denied the request", "")]
+    fn who_refuses_a_secret_is_said_without_what_may_quote_it(#[case] message: &str, #[case] by: &str) {
+        let status =
+            Status { code: 403, reason: "Forbidden".into(), message: message.into(), ..Status::default() };
+        let said = WriteError::of_secret(kube::Error::Api(Box::new(status))).to_string();
+        assert!(said.contains("Forbidden (403)") && said.contains(by), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use kantor_api::common::InventoryItem;
+use moka::sync::Cache;
 
 use crate::core::changes::Outcome;
 
@@ -90,9 +91,66 @@ fn delay(failures: u32, refused: bool) -> Duration {
     first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(longest)
 }
 
+/// Objects that somebody else changes again and again: each is repaired a few times at once, and then less and less often,
+/// so that two who do not agree do not keep a cluster busy.
+pub(super) struct Repairs(Cache<(String, InventoryItem), (u32, Instant)>);
+
+/// After so long without a repair the next one is the first again.
+const AT_PEACE: Duration = Duration::from_mins(5);
+
+impl Default for Repairs {
+    fn default() -> Self {
+        Self(Cache::builder().time_to_live(AT_PEACE).build())
+    }
+}
+
+impl Repairs {
+    /// How long an object is left as somebody else made it, if it is too early to repair it.
+    pub(super) fn hold(&self, owner: &str, item: &InventoryItem, now: Instant) -> Option<Duration> {
+        let (count, last) = self.0.get(&(owner.to_owned(), item.clone()))?;
+        (last + rest(count)).checked_duration_since(now).filter(|wait| !wait.is_zero())
+    }
+
+    /// Notes a repair.
+    pub(super) fn repaired(&self, owner: &str, item: &InventoryItem, now: Instant) {
+        let key = (owner.to_owned(), item.clone());
+        let count = self.0.get(&key).map_or(0, |(count, _)| count);
+        self.0.insert(key, (count.saturating_add(1), now));
+    }
+}
+
+/// How long an object rests after so many repairs in a row.
+fn rest(repairs: u32) -> Duration {
+    /// As often as people who try things out, and tests, change one object.
+    const AT_ONCE: u32 = 5;
+    match repairs.checked_sub(AT_ONCE) {
+        None => Duration::ZERO,
+        Some(more) => Duration::from_secs(2).saturating_mul(1 << more.min(10)).min(Duration::from_mins(2)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_changes_an_object_again_and_again_waits_longer_each_time() {
+        let (repairs, start) = (Repairs::default(), Instant::now());
+        let mut now = start;
+        let mut rests = vec![];
+        for _ in 0..14 {
+            let wait = repairs.hold("me", &item("a"), now).unwrap_or_default();
+            rests.push(wait.as_secs());
+            now += wait;
+            assert_eq!(repairs.hold("me", &item("a"), now), None);
+            repairs.repaired("me", &item("a"), now);
+        }
+        assert_eq!(rests, [0, 0, 0, 0, 0, 2, 4, 8, 16, 32, 64, 120, 120, 120]);
+        // Nobody else waits for it.
+        assert_eq!(repairs.hold("me", &item("b"), now), None);
+        assert_eq!(repairs.hold("you", &item("a"), now), None);
+        assert!(rest(u32::MAX) < AT_PEACE, "it would be forgotten while it rests");
+    }
 
     fn item(name: &str) -> InventoryItem {
         InventoryItem { kind: "ConfigMap".into(), name: name.into(), ..InventoryItem::default() }

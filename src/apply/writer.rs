@@ -1,6 +1,13 @@
 //! Single writes, each with a deadline.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use k8s_openapi::{
@@ -18,8 +25,8 @@ use kube::{
 };
 use secrecy::SecretString;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use serde_json::json;
+use tokio::sync::{Notify, Semaphore};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use super::{WriteError, latest::Latest};
@@ -44,8 +51,12 @@ pub struct Writer {
     slots: Option<Arc<Semaphore>>,
     /// What was written of objects that are decided on by what a watch tells of them; none for data planes.
     latest: Option<Latest>,
+    /// Told when the API server does not know what was to be written.
+    doubt: Arc<Notify>,
     /// Name of the data plane, for traces; none for the control plane.
     plane: Option<Arc<str>>,
+    /// Whether anything was written; nobody asks that of the control plane.
+    begun: Arc<AtomicBool>,
 }
 
 /// What came of a deletion.
@@ -64,7 +75,21 @@ impl Writer {
     /// A writer that gives each write `deadline`.
     pub fn new(client: Client, deadline: Duration) -> Self {
         let latest = Some(Latest::default());
-        Self { client, deadline, slots: None, latest, plane: None }
+        Self {
+            client,
+            deadline,
+            slots: None,
+            latest,
+            doubt: Arc::default(),
+            plane: None,
+            begun: Arc::default(),
+        }
+    }
+
+    /// The same, which tells when the API server does not know a field of a status: its definitions are doubtful then.
+    #[must_use]
+    pub fn doubting(self, doubt: Arc<Notify>) -> Self {
+        Self { doubt, ..self }
     }
 
     /// A writer to a data plane, in the name of one of its users, if there is one.
@@ -74,8 +99,16 @@ impl Writer {
             deadline: plane.deadline,
             slots: Some(plane.slots()),
             latest: None,
+            doubt: Arc::default(),
             plane: Some(plane.key.to_string().into()),
+            begun: Arc::default(),
         }
+    }
+
+    /// The same, which notes in `begun` that something is being written.
+    #[must_use]
+    pub fn noting(self, begun: &Arc<AtomicBool>) -> Self {
+        Self { begun: begun.clone(), ..self }
     }
 
     /// The same for a cluster that many write to: the deadline of a call begins when it has one of `slots`.
@@ -103,6 +136,14 @@ impl Writer {
         let (api, name) = (self.api(object), object.name_any());
         let span = self.writing_to("update", object);
         typed(self.within(span, api.replace(&name, &params, &as_dynamic(object)?)).await?)
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn merge<K: Object>(&self, object: &K, patch: &serde_json::Value) -> Result<(), WriteError> {
+        let params =
+            PatchParams { field_manager: Some(managers::KANTOR.to_owned()), ..PatchParams::default() };
+        let (api, span) = (self.api(object), self.writing_to("patch", object));
+        self.within(span, api.patch(&object.name_any(), &params, &Patch::Merge(patch))).await.map(drop)
     }
 
     /// Server-side applies an object, and returns it as it now is: the fields it has become ours, those it no longer has are
@@ -135,6 +176,7 @@ impl Writer {
         let (namespace, name) = (body.metadata.namespace.as_deref(), body.name_any());
         let api: Api<Read<DynamicObject>> = self.some_kind(resource, namespace);
         let span = self.writing("apply", resource, namespace, &name);
+        self.begun.store(true, Ordering::Relaxed);
         let applied = self.call(span, api.patch(&name, &params, &Patch::Apply(body))).await?;
         readable(applied.map_err(if is_secret(resource) { WriteError::of_secret } else { WriteError::of })?)
     }
@@ -349,9 +391,13 @@ impl Writer {
         });
         let params = PatchParams::apply(managers::KANTOR).force();
         let (api, span) = (self.read_back::<K>(object), self.writing_to("status", object));
-        let written = self
-            .within(span, api.patch_status(&object.name_any(), &params, &Patch::<Value>::Apply(body)))
-            .await?;
+        let name = object.name_any();
+        let written = self.within(span, api.patch_status(&name, &params, &Patch::Apply(&body))).await;
+        let written = written.inspect_err(|error| {
+            if error.is_misfit() {
+                self.doubt.notify_one();
+            }
+        })?;
         self.note(&written);
         readable(written)
     }

@@ -1,6 +1,7 @@
 //! `kantor controller`: the operator.
 
 mod args;
+mod client;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -8,16 +9,14 @@ use anyhow::Context as _;
 use clap::Args as _;
 use kube::{
     Client, Config,
-    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
-    runtime::events::{Recorder, Reporter},
 };
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::Notify,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::limit::ConcurrencyLimitLayer;
 use tracing::{error, info, warn};
 
 pub use self::args::ControllerArgs;
@@ -30,12 +29,11 @@ use crate::{
     },
     core::scope::Scope,
     election::Election,
-    limits::RateLimitLayer,
     metrics::Metrics,
-    permit::{ALWAYS, Permit, gate},
+    permit::{ALWAYS, Permit},
     planes::Planes,
     server::{self, Health},
-    world::{SyncBoard, World, await_definitions},
+    world::{SyncBoard, World, await_definitions, await_outdated},
 };
 
 /// The command with its flags and their environment variables.
@@ -50,6 +48,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     let telemetry = Telemetry::start(
         &observability.log,
         observability.log_format,
+        observability.log_color,
         observability.otlp_endpoint.as_deref(),
     )?;
     info!(version = VERSION, "kantor starts");
@@ -57,7 +56,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(control_plane = %config.cluster_url, "control plane");
     let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
     let metrics = Metrics::default();
-    let client = client(&args, &config, permit, &metrics)?;
+    let client = client::working(&args.limits()?, &config, permit, &metrics)?;
     // Before it says that it is there: from then on it may be asked to end.
     let stop = stop_on_signal()?;
     telemetry.toggle_on_signal()?;
@@ -92,7 +91,10 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
         let (world, wakes) = World::start(&client, &scope, sync, &metrics, &background, &served);
         let planes =
             Planes::new(args.plane_options(permit)?, Some(config), metrics.clone(), &background, &served);
-        let context = context(&args, &client, world, planes, scope, metrics, (&work, &stop))?;
+        let doubt = Arc::new(Notify::new());
+        background.spawn(end_when_outdated(client.clone(), scope.clone(), doubt.clone(), served.clone()));
+        let writer = Writer::new(client.clone(), args.control_plane.write_timeout).doubting(doubt);
+        let context = context(&args, (&client, writer), world, planes, scope, metrics, (&work, &stop))?;
         controllers::start(&context, wakes, &work, &stop);
         // The controllers have it; what it sends beside them ends with the last of them.
         drop(context);
@@ -120,14 +122,14 @@ async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
 /// What the controllers share.
 fn context(
     args: &ControllerArgs,
-    client: &Client,
+    (client, writer): (&Client, Writer),
     world: World,
     planes: Planes,
     scope: Scope,
     metrics: Metrics,
     (work, stop): (&TaskTracker, &CancellationToken),
 ) -> anyhow::Result<Arc<Context>> {
-    let reporter = Reporter { controller: "kantor".to_owned(), instance: std::env::var("HOSTNAME").ok() };
+    let teller = Writer::new(client.clone(), args.control_plane.write_timeout);
     Ok(Arc::new(Context {
         world,
         client: client.clone(),
@@ -145,27 +147,10 @@ fn context(
         scope,
         resync: args.control_plane.resync_interval,
         settings: args.settings()?,
-        writer: Writer::new(client.clone(), args.control_plane.write_timeout),
-        events: Events::new(Recorder::new(client.clone(), reporter), work),
+        writer,
+        events: Events::new(teller, std::env::var("HOSTNAME").ok(), work),
         metrics,
     }))
-}
-
-/// A client of the control plane that keeps to the limits, and writes while it may.
-fn client(
-    args: &ControllerArgs,
-    config: &Config,
-    permit: &'static Permit,
-    metrics: &Metrics,
-) -> anyhow::Result<Client> {
-    let limits = &args.control_plane;
-    let client = ClientBuilder::try_from(config.clone())
-        .context("cannot make a client of the control plane's configuration")?
-        .with_layer(&metrics.control_plane_calls())
-        .with_layer(&gate(permit))
-        .with_layer(&RateLimitLayer::new(limits.control_plane_qps, limits.control_plane_burst))
-        .with_layer(&ConcurrencyLimitLayer::new(usize::try_from(limits.control_plane_concurrency)?));
-    Ok(client.build())
 }
 
 /// Waits for the end of the work, and not for longer than `patience` after it was asked to end.
@@ -191,6 +176,16 @@ async fn lead(mut candidate: Election, end: CancellationToken) {
         std::process::exit(1);
     }
     candidate.release().await;
+}
+
+/// Ends the process at once when the custom resource definitions were exchanged for older ones: the API server would not
+/// take what is to be recorded. The next start waits for definitions that fit.
+async fn end_when_outdated(client: Client, scope: Scope, doubt: Arc<Notify>, end: CancellationToken) {
+    let outdated = Box::pin(await_outdated(&client, &scope, &doubt));
+    if let Some(why) = end.run_until_cancelled(outdated).await {
+        error!("{why}; ending: nothing is written until they are installed");
+        std::process::exit(1);
+    }
 }
 
 async fn control_plane_config(args: &ControllerArgs) -> anyhow::Result<Config> {

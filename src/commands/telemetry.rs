@@ -2,7 +2,10 @@
 
 mod traces;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    io::IsTerminal,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
@@ -30,6 +33,29 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether lines for people have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogColor {
+    /// If they are written to a terminal, and `NO_COLOR` is not set.
+    Auto,
+    /// Yes.
+    Always,
+    /// No.
+    Never,
+}
+
+impl LogColor {
+    fn is_on(self) -> bool {
+        // As https://no-color.org says: whatever it is set to, if it is not empty.
+        let unwanted = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match self {
+            Self::Auto => std::io::stderr().is_terminal() && !unwanted(),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
 /// What is logged and where spans go, for the whole process.
 pub struct Telemetry {
     filter: Handle<EnvFilter, Registry>,
@@ -53,13 +79,18 @@ impl Said {
 impl Telemetry {
     /// Begins to log what `filter` lets through to standard error, and to send spans to a collector of OpenTelemetry, if there
     /// is one. Once per process, and inside of its runtime.
-    pub fn start(filter: &str, format: LogFormat, otlp: Option<&str>) -> anyhow::Result<Arc<Self>> {
+    pub fn start(
+        filter: &str,
+        format: LogFormat,
+        color: LogColor,
+        otlp: Option<&str>,
+    ) -> anyhow::Result<Arc<Self>> {
         let elsewhere =
             std::env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty());
         let otlp = otlp.or(elsewhere.as_deref());
         let parsed = parse_filter(filter).map_err(anyhow::Error::msg).context("the log filter")?;
         let (reloading, handle) = reload::Layer::new(parsed);
-        let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+        let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(color.is_on());
         let log = match format {
             LogFormat::Text => log.boxed(),
             LogFormat::Json => log.json().flatten_event(true).boxed(),

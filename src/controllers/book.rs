@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -10,8 +11,11 @@ use tokio::sync::Notify;
 
 use crate::{
     core::renewal::Plan,
-    planes::{PlaneKey, Refusal},
+    planes::{PlaneKey, Refusal, RefusalKind},
 };
+
+/// How long nothing need be known of a data plane before that is said: until then what was said last may still hold.
+pub(super) const OVERDUE: Duration = Duration::from_mins(1);
 
 /// What was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +40,12 @@ pub(super) struct Entry {
     pub renewal: Plan,
 }
 
+impl Entry {
+    fn is_unreadable(&self) -> bool {
+        self.refusal.as_ref().is_some_and(|refusal| refusal.kind == RefusalKind::SecretUnreadable)
+    }
+}
+
 /// An entry per data plane.
 #[derive(Default)]
 pub struct PlaneBook {
@@ -44,11 +54,42 @@ pub struct PlaneBook {
     failures: Mutex<HashMap<PlaneKey, String>>,
     /// There are new entries.
     news: Notify,
+    /// There may be Secrets that no data plane names any more.
+    freed: Notify,
+    /// Since when nothing is known of a data plane.
+    unknown: Mutex<HashMap<PlaneKey, Instant>>,
+    /// Why its Secrets could not be read this time.
+    unread: Mutex<HashMap<PlaneKey, String>>,
 }
 
 impl PlaneBook {
+    /// Whether nothing is new. What may not be read may be granted without a word: that is tried again each time.
     pub(super) fn is_seen(&self, key: &PlaneKey, seen: &Seen) -> bool {
-        self.lock().get(key).is_some_and(|entry| entry.seen == *seen)
+        self.lock().get(key).is_some_and(|entry| entry.seen == *seen && !entry.is_unreadable())
+    }
+
+    /// Notes that nothing is known of a data plane; tells whether that has lasted for too long.
+    pub(super) fn is_overdue(&self, key: &PlaneKey) -> bool {
+        self.is_overdue_at(key, Instant::now())
+    }
+
+    fn is_overdue_at(&self, key: &PlaneKey, now: Instant) -> bool {
+        now.duration_since(*lock(&self.unknown).entry(key.clone()).or_insert(now)) >= OVERDUE
+    }
+
+    /// Notes that something is known of a data plane.
+    pub(super) fn is_settled(&self, key: &PlaneKey) {
+        lock(&self.unknown).remove(key);
+    }
+
+    /// Notes why the Secrets of a data plane could not be read this time.
+    pub(super) fn note_unread(&self, key: &PlaneKey, why: String) {
+        lock(&self.unread).insert(key.clone(), why);
+    }
+
+    /// Why the Secrets of a data plane could not be read the last time.
+    pub(super) fn unread(&self, key: &PlaneKey) -> Option<String> {
+        lock(&self.unread).get(key).cloned()
     }
 
     /// Whether what was looked at last was another DataPlane of that name.
@@ -56,8 +97,25 @@ impl PlaneBook {
         self.lock().get(key).is_some_and(|entry| entry.seen.uid != seen.uid)
     }
 
+    /// Notes that there may be Secrets that no data plane names any more.
+    pub(super) fn free_secrets(&self) {
+        self.freed.notify_one();
+    }
+
+    /// Waits until there may be Secrets that no data plane names any more.
+    pub(super) async fn secrets_freed(&self) {
+        self.freed.notified().await;
+    }
+
     pub(super) fn note(&self, key: PlaneKey, entry: Entry) {
+        self.is_settled(&key);
+        lock(&self.unread).remove(&key);
         let mut entries = self.lock();
+        let is_named = |name: &String| entry.seen.secrets.iter().any(|(now, _)| now == name);
+        if entries.get(&key).is_some_and(|before| before.seen.secrets.iter().any(|(name, _)| !is_named(name)))
+        {
+            self.free_secrets();
+        }
         // What was said of another token does not hold for this one.
         if entries.get(&key).is_none_or(|before| before.renewal != entry.renewal) {
             lock(&self.failures).remove(&key);
@@ -70,6 +128,8 @@ impl PlaneBook {
     pub(super) fn forget(&self, key: &PlaneKey) {
         self.lock().remove(key);
         lock(&self.failures).remove(key);
+        lock(&self.unread).remove(key);
+        self.is_settled(key);
     }
 
     /// Waits for a new entry.
@@ -108,4 +168,36 @@ impl PlaneBook {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_is_known_of_is_waited_for_for_a_minute() {
+        let (book, key) = (PlaneBook::default(), PlaneKey { namespace: "acme".into(), name: "a".into() });
+        let start = Instant::now();
+        let after = |seconds| book.is_overdue_at(&key, start + Duration::from_secs(seconds));
+        assert_eq!([0, 59, 60, 160].map(after), [false, false, true, true]);
+        // From then on it is known, and may be lost again.
+        book.is_settled(&key);
+        assert_eq!([200, 259, 260].map(after), [false, false, true]);
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_tried_again_and_what_is_wrong_is_not() {
+        let (book, key) = (PlaneBook::default(), PlaneKey { namespace: "acme".into(), name: "a".into() });
+        let seen = Seen { uid: None, generation: Some(1), secrets: vec![] };
+        for (kind, expected) in [
+            (RefusalKind::Refused, true),
+            (RefusalKind::SecretMissing, true),
+            (RefusalKind::SecretUnreadable, false),
+        ] {
+            let refusal = Some(Refusal { kind, field: String::new(), why: String::new() });
+            let entry = Entry { seen: seen.clone(), refusal, expires: None, renewal: Plan::NotAsked };
+            book.note(key.clone(), entry);
+            assert_eq!(book.is_seen(&key, &seen), expected, "{kind:?}");
+        }
+    }
 }

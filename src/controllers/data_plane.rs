@@ -1,19 +1,20 @@
 //! Data planes: the newest credentials are handed to the connector, and the status says what it found.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod held;
+mod status;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::Secret,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
-use kantor_api::{
-    DataPlane, annotations,
-    conditions::{self, Statement, Status, reasons, types},
-    data_plane::DataPlaneStatus,
-};
+use kantor_api::{DataPlane, annotations};
 use kube::{Api, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::Value;
+use tokio::time::timeout;
 
+pub(super) use self::{held::run as let_go_of_secrets, status::reason_of_refusal};
 use super::{
     Context,
     book::{Entry, Seen},
@@ -25,34 +26,47 @@ use crate::{
     core::{
         hierarchy::{Id, Kind},
         lifecycle::{self, Profile, Standing},
-        renewal::{self, Plan, Said},
+        renewal::{self, Plan},
     },
     planes::{
-        Access, DisconnectReason, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry,
-        kubeconfig_key, parse_inline, parse_kubeconfig, secret_names, token_claims,
+        Access, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry, kubeconfig_key,
+        parse_inline, parse_kubeconfig, secret_names, token_claims,
     },
 };
 
+/// How long the control plane is given to hand out a Secret.
+const READ: Duration = Duration::from_secs(10);
+
 pub(super) async fn reconcile(plane: Arc<DataPlane>, context: Arc<Context>) -> Result<Action, WriteError> {
-    connect(plane.clone(), context.clone()).await?;
-    member::reconcile(plane, context).await
+    let held = held::hold(&plane, &context).await;
+    if matches!(held, Ok(true)) {
+        // Their change wakes it.
+        return Ok(Action::await_change());
+    }
+    let connected = connect(plane.clone(), context.clone()).await;
+    // Whatever came of that, the plane says how it is.
+    let next = member::reconcile(plane, context).await?;
+    held?;
+    Ok(connected?.sooner(next))
 }
 
 /// Keeps the connection to a plane that somebody looks after.
 pub(super) async fn connect(plane: Arc<DataPlane>, context: Arc<Context>) -> Result<Action, WriteError> {
-    // Also while it is being deleted: what is left on it can only be removed through it.
-    if !lifecycle::is_paused(&*plane) && !plane.finalizers().is_empty() {
-        refresh(&plane, &context).await?;
+    // Also while it is being deleted: what is left on it can only be removed through it. And while it is paused: that stops
+    // changes, and nobody is to be blind for it.
+    if plane.finalizers().is_empty() {
+        return Ok(Action::await_change());
     }
-    Ok(Action::await_change())
+    refresh(&plane, &context).await
 }
 
-/// Ends the connection to a plane that was deleted without a clean-up.
+/// Ends the connection to a plane that has gone, and lets go of its Secrets.
 pub(super) fn gone(plane: &ObjectRef<DataPlane>, context: &Context) {
     let key = PlaneKey { namespace: plane.namespace.clone().unwrap_or_default(), name: plane.name.clone() };
     // It ends by itself.
     drop(context.planes.forget(&key));
     context.book.forget(&key);
+    context.book.free_secrets();
 }
 
 /// The plane's key.
@@ -61,7 +75,7 @@ pub(super) fn key_of(plane: &DataPlane) -> PlaneKey {
 }
 
 /// Reads the plane's Secrets, if anything about them is new, and hands what they say to the connector.
-async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError> {
+async fn refresh(plane: &DataPlane, context: &Context) -> Result<Action, WriteError> {
     let key = key_of(plane);
     let names = secret_names(&plane.spec.kubernetes_cluster);
     let version = |name: &String| {
@@ -74,43 +88,76 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<(), WriteError>
         secrets: names.iter().map(version).collect(),
     };
     if context.book.is_seen(&key, &seen) {
-        return Ok(());
+        return Ok(Action::await_change());
     }
     if context.book.is_of_another(&key, &seen) {
         // Deleted without a clean-up and made anew: it may be another cluster.
         context.planes.forget(&key).await;
     }
+    let access = match read_secrets(&key, &seen, context).await? {
+        Ok(secrets) => {
+            access(plane, &secrets, context).map(|access| (plan_of(plane, &secrets, &access), access))
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let before = context.book.refusal(&key);
+    let after = access.as_ref().err().cloned();
+    let (renewal, access) = match access {
+        Ok((renewal, access)) => (renewal, Some(access)),
+        Err(_) => (Plan::NotAsked, None),
+    };
+    let expires = match &access {
+        Some(Access::Remote(remote)) => credentials_expiry(remote),
+        Some(Access::InCluster) | None => None,
+    };
+    context.book.note(key.clone(), Entry { seen, refusal: after.clone(), expires, renewal });
+    if let Some(access) = access {
+        let known = plane.status.clone().unwrap_or_default();
+        let last_contact = known.last_contact_time.map(|at| at.0);
+        context.planes.want_known(&key, access, known.cluster_uid, last_contact);
+    }
+    let is = |kind| after.as_ref().is_some_and(|refusal| refusal.kind == kind);
+    // What only is missing may be about to come back, and what is left on the plane still has to be removed.
+    if is(RefusalKind::Refused) {
+        context.planes.forget(&key).await;
+    }
+    let next = if is(RefusalKind::SecretUnreadable) {
+        // Nobody tells when it may be read.
+        Action::requeue(member::WAITING)
+    } else {
+        Action::await_change()
+    };
+    if after != before {
+        // No connection will tell them, and after a restart this status may say nothing new.
+        context.world.wake_concerned(&Id::new(Kind::DataPlane, key.namespace, key.name));
+    }
+    Ok(next)
+}
+
+/// The plane's Secrets, as far as they exist; or that one may not be read.
+async fn read_secrets(
+    key: &PlaneKey,
+    seen: &Seen,
+    context: &Context,
+) -> Result<Result<BTreeMap<String, Secret>, Refusal>, WriteError> {
     let mut secrets = BTreeMap::new();
     for (name, _) in seen.secrets.iter().filter(|(_, version)| version.is_some()) {
-        secrets
-            .extend(read_secret(context, &key.namespace, name).await?.map(|secret| (name.clone(), secret)));
-    }
-    match access(plane, &secrets, context) {
-        Ok(access) => {
-            let expires = match &access {
-                Access::Remote(remote) => credentials_expiry(remote),
-                Access::InCluster => None,
-            };
-            let renewal = plan_of(plane, &secrets, &access);
-            let identity = plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
-            context.book.note(key.clone(), Entry { seen, refusal: None, expires, renewal });
-            context.planes.want_known(&key, access, identity);
-        }
-        Err(refusal) => {
-            let refused = refusal.kind == RefusalKind::Refused;
-            context.book.note(
-                key.clone(),
-                Entry { seen, refusal: Some(refusal), expires: None, renewal: Plan::NotAsked },
-            );
-            // What only is missing may be about to come back, and what is left on the plane still has to be removed.
-            if refused {
-                context.planes.forget(&key).await;
+        match read_secret(context, &key.namespace, name).await {
+            Ok(found) => secrets.extend(found.map(|secret| (name.clone(), secret))),
+            Err(WriteError::Refused(why)) => {
+                return Ok(Err(Refusal {
+                    kind: RefusalKind::SecretUnreadable,
+                    field: "kubernetesCluster".to_owned(),
+                    why: format!("Secret {name} may not be read: {why}; let the operator get it"),
+                }));
             }
-            // No connection will tell them, and after a restart this status may say nothing new.
-            context.world.wake_concerned(&Id::new(Kind::DataPlane, key.namespace, key.name));
+            Err(error) => {
+                context.book.note_unread(key, format!("Secret {name} could not be read: {error}"));
+                return Err(error);
+            }
         }
     }
-    Ok(())
+    Ok(Ok(secrets))
 }
 
 /// A Secret with its values: the one read that a reconcile makes, because Secrets are followed without them.
@@ -120,7 +167,8 @@ pub(super) async fn read_secret(
     name: &str,
 ) -> Result<Option<Secret>, WriteError> {
     let secrets: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
-    secrets.get_opt(name).await.map_err(WriteError::of)
+    let read = timeout(READ, secrets.get_opt(name)).await;
+    read.map_err(|_| WriteError::timed_out(READ))?.map_err(WriteError::of)
 }
 
 /// Its values.
@@ -173,20 +221,12 @@ pub(super) fn access(
 
 impl Member for DataPlane {
     const PROFILE: &'static Profile = &lifecycle::DATA_PLANE;
+    const OBSERVED: bool = true;
 
     fn standing(&self, context: &Context) -> Option<Standing> {
-        let key = key_of(self);
-        if let Some(refusal) = context.book.refusal(&key) {
-            let reason = match refusal.kind {
-                RefusalKind::Refused => reasons::KUBECONFIG_REFUSED,
-                RefusalKind::SecretMissing => reasons::SECRET_NOT_FOUND,
-            };
-            return Some(Standing::Stalled { reason, message: refusal.to_string() });
-        }
-        let state = context.planes.state(&key);
+        let known = status::Known::of(self, context);
         // After a restart the first attempt tells whether what was said last still holds.
-        let first_attempt = matches!(state, None | Some(PlaneState::Connecting));
-        (!first_attempt || !member::is_spoken_for(self)).then(|| standing_of(state.as_ref()))
+        (!known.is_awaited() || !member::is_spoken_for(self)).then(|| known.standing())
     }
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
@@ -206,27 +246,24 @@ impl Member for DataPlane {
 
     fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
         let (key, now) = (key_of(self), jiff::Timestamp::now());
-        let mut status = status_of(
-            self.status.clone().unwrap_or_default(),
-            context.planes.state(&key).as_ref(),
+        let before = self.status.clone().unwrap_or_default();
+        let known = status::Known::of(self, context);
+        let mut status = known.status(
+            before.clone(),
             context.book.expires(&key),
             conditions,
             self.metadata.generation,
-            &Time(now),
+            now,
         );
         if let Some((plan, failure)) = context.book.renewal(&key) {
             let said = renewal::said(&plan, failure.as_deref(), now);
-            say_renewal(&mut status.conditions, said, self.metadata.generation, &Time(now));
+            status::say_renewal(&mut status.conditions, said, self.metadata.generation, &Time(now));
+        }
+        if status != before {
+            // That it answered again is no reason to say so.
+            known.note_contact(&mut status);
         }
         serde_json::to_value(status).unwrap_or_default()
-    }
-}
-
-fn say_renewal(conditions: &mut Vec<Condition>, said: Said, generation: Option<i64>, now: &Time) {
-    match said {
-        Said::Nothing => conditions.retain(|condition| condition.type_ != types::TOKEN_RENEWED),
-        Said::Unchanged => {}
-        Said::Now(statement) => conditions::set(conditions, statement, generation, now),
     }
 }
 
@@ -247,27 +284,6 @@ fn environments_holding(key: &PlaneKey, context: &Context) -> Vec<String> {
     holding
 }
 
-/// How a plane stands by the state of its connection.
-fn standing_of(state: Option<&PlaneState>) -> Standing {
-    let reason = reason_of(state);
-    match state {
-        None | Some(PlaneState::Connecting) => {
-            Standing::Progressing { reason, message: "connecting for the first time".to_owned() }
-        }
-        Some(PlaneState::Connected { server_version, .. }) => {
-            Standing::Ready { reason, message: format!("connected to Kubernetes {server_version}") }
-        }
-        Some(PlaneState::Disconnected { message, last_contact, .. }) => {
-            let message = with_last_contact(message, *last_contact);
-            if reason == reasons::DATA_PLANE_UNREACHABLE {
-                Standing::Unknown { reason, message }
-            } else {
-                Standing::Stalled { reason, message }
-            }
-        }
-    }
-}
-
 /// Whether a plane can be used now.
 pub(super) enum Reach {
     /// It can.
@@ -285,79 +301,12 @@ pub(super) fn reach(key: &PlaneKey, context: &Context) -> Reach {
             context.planes.get(key).map_or(Reach::NotYet, Reach::Connected)
         }
         (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
-            Reach::Unreachable(with_last_contact(&message, last_contact))
+            Reach::Unreachable(status::with_last_contact(&message, last_contact))
         }
         (None, Some(refusal)) => Reach::Unreachable(refusal.to_string()),
+        (None | Some(PlaneState::Connecting), _) if context.book.is_overdue(key) => {
+            Reach::Unreachable(status::overdue(context.book.unread(key)))
+        }
         (None | Some(PlaneState::Connecting), _) => Reach::NotYet,
     }
-}
-
-/// Why a plane is not connected, and when it last was.
-fn with_last_contact(message: &str, last_contact: Option<jiff::Timestamp>) -> String {
-    let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
-    format!("{message}{seen}")
-}
-
-fn reason_of(state: Option<&PlaneState>) -> &'static str {
-    match state {
-        None | Some(PlaneState::Connecting) => reasons::DATA_PLANE_CONNECTING,
-        Some(PlaneState::Connected { .. }) => reasons::DATA_PLANE_CONNECTED,
-        Some(PlaneState::Disconnected { why, .. }) => match why {
-            DisconnectReason::Unauthorized => reasons::CREDENTIALS_REJECTED,
-            DisconnectReason::Forbidden => reasons::PERMISSION_DENIED,
-            DisconnectReason::TlsFailed => reasons::TLS_FAILED,
-            DisconnectReason::IdentityChanged { .. } => reasons::CLUSTER_CHANGED,
-            DisconnectReason::InvalidAccess => reasons::KUBECONFIG_REFUSED,
-            DisconnectReason::Unreachable | DisconnectReason::NotKubernetes | DisconnectReason::Unhealthy => {
-                reasons::DATA_PLANE_UNREACHABLE
-            }
-        },
-    }
-}
-
-/// The whole status of a plane. It changes with the connection, not with each probe.
-fn status_of(
-    before: DataPlaneStatus,
-    state: Option<&PlaneState>,
-    expires: Option<jiff::Timestamp>,
-    conditions: &[Condition],
-    generation: Option<i64>,
-    now: &Time,
-) -> DataPlaneStatus {
-    let mut status = DataPlaneStatus {
-        observed_generation: generation,
-        conditions: conditions.to_vec(),
-        credentials_expire_time: expires.map(Time),
-        ..before
-    };
-    let connected = match state {
-        Some(PlaneState::Connected { since, server_version, cluster_uid, capabilities, .. }) => {
-            status.cluster_uid = Some(cluster_uid.clone());
-            status.server_version = Some(server_version.clone());
-            // Since the plane was first seen to answer, not since this process did.
-            let before = conditions::get(conditions, types::CONNECTED).is_some_and(|c| c.status == "True");
-            if !before || status.last_contact_time.is_none() {
-                status.last_contact_time = Some(Time(*since));
-            }
-            status.capabilities = capabilities.names();
-            Status::True
-        }
-        Some(PlaneState::Disconnected { last_contact, .. }) => {
-            if let Some(last_contact) = last_contact {
-                status.last_contact_time = Some(Time(*last_contact));
-            }
-            Status::False
-        }
-        None | Some(PlaneState::Connecting) => Status::Unknown,
-    };
-    let message = match standing_of(state) {
-        Standing::Ready { message, .. }
-        | Standing::Stalled { message, .. }
-        | Standing::Progressing { message, .. }
-        | Standing::Unknown { message, .. } => message,
-        Standing::Finalizing { .. } | Standing::Paused => String::new(),
-    };
-    let said = Statement::new(types::CONNECTED, connected, reason_of(state), message);
-    conditions::set(&mut status.conditions, said, generation, now);
-    status
 }

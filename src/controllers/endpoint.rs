@@ -11,22 +11,32 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kantor_api::{Endpoint, common::PlaneRecord, conditions::reasons, endpoint::EndpointStatus, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kantor_api::{
+    Endpoint,
+    common::PlaneRecord,
+    conditions::{self, reasons, types},
+    endpoint::EndpointStatus,
+    labels,
+};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 
 pub use self::handover::Grace;
-pub(super) use self::{hostnames::reconcile_claim, observe::gateways};
 use self::{
-    hostnames::{contender, naming},
+    hostnames::contender,
     inputs::Resolved,
     observe::{Live, item, listener_on},
+};
+pub(super) use self::{
+    hostnames::{naming, obtain, reconcile_claim, settle},
+    inputs::provided,
+    observe::gateways,
 };
 use super::{
     Context, member,
     owned::{self, OWNED, OwnedKind, site},
     parents::find,
-    place::{self, Located, Place},
+    place::{self, Located, Place, Unreachable, reach_recorded},
     run::Action,
     turns,
 };
@@ -34,14 +44,15 @@ use crate::{
     apply::{Change, Placed, WriteError},
     core::{
         changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
-        endpoint::{GuardedRoute, Plan, Problem, Rendered, served},
+        endpoint::{GuardedRoute, Plan, Problem, Rendered, is_let_in, served},
         hierarchy::Kind,
         hostnames::{
             claims::{Contender, Decision, conflict_message},
             key::ClaimKey,
         },
         lifecycle::{self, ENDPOINT, Standing, Turn},
-        release::listed,
+        moving::{self, Leave},
+        release::{is_on, listed},
     },
     planes::Plane,
 };
@@ -61,6 +72,9 @@ const KINDS: &[OwnedKind] = &[
     ("gateway.networking.k8s.io", &["v1", "v1alpha2"], "TCPRoute"),
     ("gateway.networking.k8s.io", &["v1", "v1alpha2"], "UDPRoute"),
 ];
+
+/// Reasons that are the plane's alone.
+const OF_PLANES: [&str; 2] = [reasons::CAPABILITY_MISSING, reasons::GATEWAY_NOT_CONFIGURED];
 
 /// Those of them that are routes.
 const ROUTES: [&str; 4] = ["GRPCRoute", "HTTPRoute", "TCPRoute", "UDPRoute"];
@@ -97,8 +111,8 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
     };
     let place = match place::locate(&resolved.environment, context) {
         Located::At(place) => place,
-        Located::NotYet(standing) => {
-            if !member::is_spoken_for(endpoint) {
+        Located::NotYet { standing, late } => {
+            if late || !member::is_spoken_for(endpoint) {
                 say(endpoint, before, &standing, context).await?;
             }
             return Ok(Action::requeue(WAITING));
@@ -109,6 +123,15 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
         EndpointTurn { endpoint, resolved: &resolved, place: &place, me: contender(endpoint), context };
     let plan = match resolved.plan(endpoint, &place, context).await? {
         Ok(plan) => plan,
+        // What is there stays: guards of routes that nobody can see would go before them.
+        Err(problems) if is_unknown(&problems) => {
+            let standing = Standing::Unknown {
+                reason: reasons::CAPABILITY_UNKNOWN,
+                message: listed(&problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()),
+            };
+            turn.say(before, &standing).await?;
+            return Ok(Action::requeue(WAITING));
+        }
         Err(problems) if before.data_plane.is_none() => {
             return stopped(endpoint, before, &problems_say(&problems), context).await;
         }
@@ -213,9 +236,13 @@ impl EndpointTurn<'_> {
         before: EndpointStatus,
         plan: Option<(&str, &BTreeSet<ClaimKey>)>,
     ) -> Result<(Endpoint, EndpointStatus), WriteError> {
+        let (former, plane) = (before.data_plane.as_ref(), &self.place.record);
+        let cleaning = owned::to_clean(former, &before.cleaning, plane);
+        let (since, now) = (before.moving_since.as_ref(), owned::seconds(jiff::Timestamp::now()));
         let mut after = EndpointStatus {
-            cleaning: owned::to_clean(before.data_plane.as_ref(), &before.cleaning, &self.place.record),
-            data_plane: Some(self.place.record.clone()),
+            moving_since: owned::moving_since(former, &cleaning, plane, since, &now),
+            cleaning,
+            data_plane: Some(plane.clone()),
             ..before.clone()
         };
         if let Some((namespace, wanted)) = plan {
@@ -296,12 +323,12 @@ impl EndpointTurn<'_> {
             again = again.into_iter().chain(grace).min();
             let mut left = self.remove_others(&keep).await;
             left.extend(grace.map(|_| "proxies to hear that host names were handed over".to_owned()));
-            let cleaning = std::mem::take(&mut status.cleaning);
-            let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
-            status.cleaning = cleaning;
-            left.extend(waiting);
             // A name is taken over when requests are answered under it, and let go when no route has it.
             let is_ready = matches!(standing, Standing::Ready { .. });
+            let answers = is_ready && (plan.service.is_none() || self.does_workload_run());
+            let (waiting, deadline) = self.leave(&mut status, answers).await;
+            again = again.into_iter().chain(deadline).min();
+            left.extend(waiting);
             let grace = if is_ready { self.grace(rendered, &decision) } else { None };
             again = again.into_iter().chain(grace).min();
             if left.is_empty() {
@@ -361,17 +388,18 @@ impl EndpointTurn<'_> {
     ) -> Result<Action, WriteError> {
         let left = self.remove_others(&HashSet::new()).await;
         let mut status = before;
-        let (cleaning, _) =
-            owned::leave(self.endpoint, KINDS, std::mem::take(&mut status.cleaning), self.context).await;
-        status.cleaning = cleaning;
+        // What the new plane lacks is no reason to close what is guarded on the former one.
+        let is_planes = matches!(&standing, Standing::Stalled { reason, .. } if OF_PLANES.contains(reason));
+        let (_, deadline) = self.leave(&mut status, !is_planes).await;
         if left.is_empty() {
             status.inventory = vec![];
-            if let Some(decision) = decision {
+            if let Some(decision) = decision.filter(|_| status.cleaning.is_empty()) {
                 // What it yields to an older claim is given up when no route has it.
                 let wanted = decision.keys.keys().cloned().collect();
                 hostnames::settle(&self.me, &wanted, &BTreeSet::new(), false, self.context).await?;
             }
         }
+        let is_clean = left.is_empty() && (is_planes || status.cleaning.is_empty());
         status.address = None;
         status.addresses = vec![];
         status.withheld_hostnames = decision.map(Decision::waiting).unwrap_or_default();
@@ -379,11 +407,72 @@ impl EndpointTurn<'_> {
         status.refused_hostnames = refused.map(ClaimKey::shown).collect();
         self.say(status, &standing).await?;
         // Nothing tells it of the end of a claim that only overlaps its own.
-        Ok(if left.is_empty() && decision.is_none() {
-            Action::await_change()
-        } else {
-            Action::requeue(WAITING)
+        Ok(match deadline {
+            Some(deadline) => Action::requeue(deadline.min(WAITING)),
+            None if is_clean && decision.is_none() => Action::await_change(),
+            None => Action::requeue(WAITING),
         })
+    }
+
+    /// Leaves the planes that it was on before, if it `answers` on its own, does not answer there either, or the user does not want
+    /// to wait for that. Tells what is waited for, and until when at the latest.
+    async fn leave(&self, status: &mut EndpointStatus, answers: bool) -> (Vec<String>, Option<Duration>) {
+        if status.cleaning.is_empty() {
+            return (vec![], None);
+        }
+        let (deadline, problem) = match moving::deadline(self.endpoint, &*self.resolved.environment) {
+            Ok(deadline) => (deadline, None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let answers = answers || !self.is_served_elsewhere(&status.cleaning).await;
+        let moving = owned::moving_for(status.moving_since.as_ref());
+        if let Leave::Later(deadline) = moving::leave(answers, deadline, moving) {
+            let from: Vec<&str> = status.cleaning.iter().map(|plane| plane.name.as_str()).collect();
+            let from = from.join(", ");
+            let to = &self.plane().key.name;
+            let waits =
+                format!("its Deployment to run on data plane {to}, until when it stays on {from}, too");
+            return (std::iter::once(waits).chain(problem).collect(), deadline);
+        }
+        let cleaning = std::mem::take(&mut status.cleaning);
+        let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
+        status.cleaning = cleaning;
+        if status.cleaning.is_empty() {
+            status.moving_since = None;
+        }
+        (waiting, None)
+    }
+
+    /// Whether the workload of its Deployment runs on the plane, as that says.
+    fn does_workload_run(&self) -> bool {
+        let Some(status) = &self.resolved.deployment.status else { return false };
+        let is_here = status.data_plane.as_ref().is_some_and(|on| is_on(on, &self.place.record));
+        let ready = conditions::get(&status.conditions, types::READY);
+        let runs = |ready: &Condition| {
+            ready.status == "True" || [reasons::MOVING, reasons::CLEANING_UP].contains(&ready.reason.as_str())
+        };
+        is_here && ready.is_some_and(runs)
+    }
+
+    /// Whether a gateway of one of these planes lets anybody in. What cannot be asked may.
+    async fn is_served_elsewhere(&self, planes: &[PlaneRecord]) -> bool {
+        for record in planes {
+            let plane = match reach_recorded(record, self.context).await {
+                Ok(plane) => plane,
+                Err(Unreachable::GivenUp) => continue,
+                Err(Unreachable::For(_)) => return true,
+            };
+            let Ok(found) = owned::owned(&plane, KINDS, &self.me.uid).await else { return true };
+            let routes = found.iter().filter(|item| ROUTES.contains(&item.kind.as_str()));
+            let mut routes = routes.filter_map(|item| {
+                owned::followed(&plane, &item.group, &item.version, &item.kind)?
+                    .get(Some(&item.namespace), &item.name)
+            });
+            if routes.any(|route| is_let_in(&route)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Says how it stands, unless the plane was lost meanwhile: what was seen there last is not what is.
@@ -420,6 +509,11 @@ fn refusal(done: &[Change]) -> Option<Standing> {
         .then(|| Standing::Progressing { reason: reasons::APPLY_FAILED, message: listed(&failed) })
 }
 
+/// Whether it cannot be told what stands against it.
+fn is_unknown(problems: &[Problem]) -> bool {
+    problems.iter().any(|problem| problem.reason == reasons::CAPABILITY_UNKNOWN)
+}
+
 fn problems_say(problems: &[Problem]) -> Standing {
     let texts: Vec<String> = problems.iter().map(|problem| problem.message.clone()).collect();
     let reason = problems.first().map_or(reasons::INVALID_ENDPOINT, |problem| problem.reason);
@@ -432,7 +526,7 @@ async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, Writ
     let me = contender(endpoint);
     let (plane, inventory): (Option<&PlaneRecord>, _) = (before.data_plane.as_ref(), &before.inventory);
     let mut waiting = if lifecycle::is_orphaning(endpoint) {
-        owned::let_go(endpoint, plane, inventory, context);
+        owned::let_go(endpoint, plane, &before.cleaning, inventory, context);
         vec![]
     } else {
         owned::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await

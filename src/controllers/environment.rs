@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kantor_api::{
-    DataPlane, Environment, Project,
+    DataPlane, Environment, Project, Release,
     common::PlaneRecord,
     conditions::reasons,
     environment::{EnvironmentStatus, NamespaceRecord},
@@ -20,18 +20,19 @@ use super::{
     Context,
     data_plane::{self, Reach},
     member::{self, Cleanup, Member},
+    place::{Registered, data_plane_of, registered},
     remote::{follow_namespaces, namespaces_on},
     run::Action,
 };
 use crate::{
     apply::{Deletion, WriteError, Writer},
     core::{
-        hierarchy::{Kind, logical_name, organization_of},
+        hierarchy::{Id, Kind, logical_name, organization_of},
         lifecycle::{self, Profile, Standing},
         namespaces::{self, PlaneNamespace, RemovalStep},
-        release,
+        release, tenancy,
     },
-    planes::PlaneKey,
+    planes::{Plane, PlaneKey},
 };
 
 pub(super) async fn reconcile(
@@ -44,20 +45,53 @@ pub(super) async fn reconcile(
     Ok(if matches!(left, Cleanup::Waiting(_)) { Action::requeue(member::WAITING) } else { next })
 }
 
-/// Removes the namespaces on planes that the environment was on before, once no Deployment has anything there.
+/// Removes the namespaces on planes that the environment was on before, once nobody has anything there.
 async fn leave_former_planes(environment: &Environment, context: &Context) -> Result<Cleanup, WriteError> {
-    let Ok(current) = context.world.resolve(environment, Kind::DataPlane) else { return Ok(Cleanup::Done) };
-    if let Some(why) = context.world.behind(Kind::Deployment) {
+    let Some(current) = current_plane(environment, context) else { return Ok(Cleanup::Done) };
+    let current = record_of(&current);
+    // What is on a plane that is no longer registered has to wait until it is again.
+    let is_left = |record: &NamespaceRecord| {
+        data_plane_of(&record.data_plane, context).is_some_and(|plane| {
+            let cluster_uid = record.data_plane.cluster_uid.clone().or_else(|| record_of(&plane).cluster_uid);
+            namespaces::has_left(&PlaneRecord { cluster_uid, ..record.data_plane.clone() }, &current)
+        })
+    };
+    let mut recorded = environment.status.iter().flat_map(|status| &status.namespaces);
+    if !recorded.any(is_left) {
+        return Ok(Cleanup::Done);
+    }
+    if let Some(why) = [Kind::Deployment, Kind::Release].iter().find_map(|kind| context.world.behind(*kind)) {
         return Err(WriteError::Transient(why));
     }
     let claimed = claimed(environment, context);
-    let is_left = |record: &NamespaceRecord| {
-        (&record.data_plane.namespace, &record.data_plane.name) != (&current.namespace, &current.name)
-            && !claimed.iter().any(|claim| {
-                claim.name == record.name && release::is_on(&claim.data_plane, &record.data_plane)
-            })
+    let user = |record: &NamespaceRecord| user_of(record, &claimed, context);
+    remove_namespaces(environment, &[environment], is_left, user, context).await
+}
+
+/// The DataPlane that an environment refers to.
+fn current_plane(environment: &Environment, context: &Context) -> Option<Arc<DataPlane>> {
+    let id = context.world.resolve(environment, Kind::DataPlane).ok()?;
+    context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))
+}
+
+/// Who has something in a namespace of a data plane, as they have recorded themselves: nothing of it is removed behind their
+/// backs.
+fn user_of(record: &NamespaceRecord, claimed: &[NamespaceRecord], context: &Context) -> Option<String> {
+    let is_there = |claim: &NamespaceRecord| {
+        claim.name == record.name && release::is_on(&claim.data_plane, &record.data_plane)
     };
-    remove_namespaces(environment, &[environment], is_left, context).await
+    if claimed.iter().any(is_there) {
+        return Some("a Deployment".to_owned());
+    }
+    let uses = |found: &Release| {
+        let status = found.status.as_ref();
+        status.is_some_and(|status| release::uses_namespace(status, &record.data_plane, &record.name))
+    };
+    context.world.stores.releases.find(uses).map(|found| match found.namespace() {
+        Some(own) if own == record.data_plane.namespace => format!("Release {}", found.name_any()),
+        // Whose it is, is nobody's business here.
+        _ => "a Release".to_owned(),
+    })
 }
 
 /// The namespaces that Deployments of the environment use or are about to use, on this plane or a former one.
@@ -84,8 +118,17 @@ fn claimed(environment: &Environment, context: &Context) -> Vec<NamespaceRecord>
         .collect()
 }
 
+/// The other environments that live and have the name of this one.
+fn twins_of(environment: &Environment, context: &Context) -> Vec<Arc<Environment>> {
+    let stores = &context.world.stores;
+    let twins = context.world.twins(environment);
+    let found = |id: &Id| stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace));
+    twins.iter().filter_map(found).collect()
+}
+
 impl Member for Environment {
     const PROFILE: &'static Profile = &lifecycle::ENVIRONMENT;
+    const OBSERVED: bool = true;
 
     fn standing(&self, context: &Context) -> Option<Standing> {
         let id = match context.world.resolve(self, Kind::DataPlane) {
@@ -93,17 +136,25 @@ impl Member for Environment {
             Err(error) => return Some(Standing::unresolved(&error)),
         };
         let key = PlaneKey { namespace: id.namespace, name: id.name };
-        Some(match data_plane::reach(&key, context) {
-            Reach::Connected(_) => Standing::Ready {
+        Some(match (data_plane::reach(&key, context), context.book.refusal(&key)) {
+            // The connection that there is cannot be made anew.
+            (Reach::Connected(_), Some(refusal)) => Standing::Stalled {
+                reason: data_plane::reason_of_refusal(&refusal),
+                message: format!(
+                    "data plane {}: {refusal}; it is connected until the next restart",
+                    key.name
+                ),
+            },
+            (Reach::Connected(_), None) => Standing::Ready {
                 reason: Self::PROFILE.ready,
                 message: format!("data plane {} is connected", key.name),
             },
-            Reach::Unreachable(why) => Standing::Unknown {
+            (Reach::Unreachable(why), _) => Standing::Unknown {
                 reason: reasons::DATA_PLANE_UNREACHABLE,
                 message: format!("data plane {}: {why}", key.name),
             },
-            Reach::NotYet if member::is_spoken_for(self) => return None,
-            Reach::NotYet => Standing::Progressing {
+            (Reach::NotYet, _) if member::is_spoken_for(self) => return None,
+            (Reach::NotYet, _) => Standing::Progressing {
                 reason: reasons::DATA_PLANE_CONNECTING,
                 message: format!("data plane {} is not connected yet", key.name),
             },
@@ -111,16 +162,22 @@ impl Member for Environment {
     }
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
-        remove_namespaces(self, &[self], |_| true, context).await
+        // What another one of the name has recorded is its own as well.
+        let twins = twins_of(self, context);
+        let is_shared = |record: &NamespaceRecord| {
+            let status = twins.iter().filter_map(|twin| twin.status.as_ref());
+            status.flat_map(|status| &status.namespaces).any(|other| {
+                other.name == record.name && release::is_on(&other.data_plane, &record.data_plane)
+            })
+        };
+        let claimed = claimed(self, context);
+        let user = |record: &NamespaceRecord| user_of(record, &claimed, context);
+        remove_namespaces(self, &[self], |record| !is_shared(record), user, context).await
     }
 
     fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
         let before = self.status.clone().unwrap_or_default();
-        let current = context.world.resolve(self, Kind::DataPlane).ok().and_then(|id| {
-            let plane =
-                context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))?;
-            Some(record_of(&plane))
-        });
+        let current = current_plane(self, context).map(|plane| record_of(&plane));
         let namespaces = namespaces::record(
             &before.namespaces,
             &claimed(self, context),
@@ -145,6 +202,10 @@ impl Member for Project {
         if let Some(why) = context.world.behind(Kind::Environment) {
             return Err(WriteError::Transient(why));
         }
+        if !context.world.twins(self).is_empty() {
+            // The namespaces are recorded under the name that both have, and in use by the other one.
+            return Ok(Cleanup::Done);
+        }
         let name = logical_name(self);
         let stores = &context.world.stores;
         let environments: Vec<_> = context
@@ -154,7 +215,7 @@ impl Member for Project {
             .filter_map(|id| stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace)))
             .collect();
         let environments: Vec<&Environment> = environments.iter().map(|environment| &**environment).collect();
-        remove_namespaces(self, &environments, |record| record.project == name, context).await
+        remove_namespaces(self, &environments, |record| record.project == name, |_| None, context).await
     }
 }
 
@@ -174,16 +235,22 @@ pub(super) fn key_of(plane: &PlaneRecord) -> PlaneKey {
 
 /// The namespaces of ours on a data plane, if they are known at the moment and it is the cluster that was recorded.
 fn seen_on(plane: &PlaneRecord, context: &Context) -> Option<Vec<PlaneNamespace>> {
-    let connected = context.planes.get(&key_of(plane)).ok()?;
-    let same = plane.cluster_uid.as_deref().is_none_or(|uid| uid == connected.cluster_uid);
-    if same { namespaces_on(&connected) } else { None }
+    namespaces_on(&*connected(plane, context)?)
 }
 
-/// Removes the recorded namespaces of `environments` that `wanted` accepts.
+/// The recorded data plane, if it is connected and the cluster that was recorded.
+fn connected(plane: &PlaneRecord, context: &Context) -> Option<Arc<Plane>> {
+    let registered = data_plane_of(plane, context)?;
+    let connected = context.planes.get(&data_plane::key_of(&registered)).ok()?;
+    plane.cluster_uid.as_deref().is_none_or(|uid| uid == connected.cluster_uid).then_some(connected)
+}
+
+/// Removes the recorded namespaces of `environments` that `wanted` accepts and nobody uses.
 async fn remove_namespaces<K>(
     object: &K,
     environments: &[&Environment],
     wanted: impl Fn(&NamespaceRecord) -> bool,
+    user: impl Fn(&NamespaceRecord) -> Option<String>,
     context: &Context,
 ) -> Result<Cleanup, WriteError>
 where
@@ -195,12 +262,24 @@ where
         let recorded = environment.status.iter().flat_map(|status| &status.namespaces);
         for record in recorded.filter(|record| wanted(record)) {
             let shown = format!("namespace {} on data plane {}", record.name, record.data_plane.name);
+            if !tenancy::may_be_on(&record.data_plane, &organization, false) {
+                left.push(format!("{shown}, which is not of this organization"));
+                continue;
+            }
+            if let Some(user) = user(record) {
+                if lifecycle::is_orphaning(object) {
+                    left.push(shown);
+                } else {
+                    waiting.push(format!("{shown}, in which {user} still has objects,"));
+                }
+                continue;
+            }
             let seen = seen_on(&record.data_plane, context);
             match namespaces::removal_step(record, &organization, &name, seen.as_deref()) {
                 RemovalStep::Gone => {}
                 RemovalStep::AwaitEnd => waiting.push(shown),
                 RemovalStep::Delete { uid } => {
-                    if let Ok(plane) = context.planes.get(&key_of(&record.data_plane)) {
+                    if let Some(plane) = connected(&record.data_plane, context) {
                         let writer = Writer::to_plane(&plane, None);
                         let deleted =
                             writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
@@ -211,8 +290,12 @@ where
                     }
                     waiting.push(shown);
                 }
-                RemovalStep::Unreachable if given_up(object, record, context) => left.push(shown),
-                RemovalStep::Unreachable => waiting.push(format!("{shown}, which does not answer")),
+                RemovalStep::Unreachable if lifecycle::is_orphaning(object) => left.push(shown),
+                RemovalStep::Unreachable => match registered(&record.data_plane, context).await {
+                    Registered::As(_) => waiting.push(format!("{shown}, which does not answer,")),
+                    Registered::Unknown(why) => waiting.push(format!("{shown} ({why})")),
+                    Registered::Not => left.push(shown),
+                },
             }
         }
     }
@@ -224,12 +307,4 @@ where
         member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
     }
     Ok(Cleanup::Done)
-}
-
-/// Whether nobody will ever remove the namespace through us: the user lets go, or the data plane is no longer registered.
-fn given_up(object: &impl ResourceExt, record: &NamespaceRecord, context: &Context) -> bool {
-    let plane = ObjectRef::new(&record.data_plane.name).within(&record.data_plane.namespace);
-    lifecycle::is_orphaning(object)
-        || (context.world.behind(Kind::DataPlane).is_none()
-            && context.world.stores.data_planes.get(&plane).is_none())
 }

@@ -4,20 +4,19 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kantor_api::conditions::{self, Conditioned, reasons, types};
-use kube::{
-    Resource,
-    runtime::events::{Event, EventType},
-};
+use kube::{Resource, runtime::events::EventType};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tracing::warn;
 
-use super::{Context, run::Action};
+use super::{Context, events::News, run::Action};
 use crate::{
     apply::{Change, WriteError},
     core::{
         changes::{Outcome, shown},
         hierarchy::{Described, Kind},
         lifecycle::{self, DeletionStep, Profile, Stage, Standing, Turn},
+        news,
     },
 };
 
@@ -47,6 +46,9 @@ pub(super) trait Member:
 {
     /// What is particular about the kind.
     const PROFILE: &'static Profile;
+
+    /// Whether it is looked at while it is paused: then `Ready` says what is seen.
+    const OBSERVED: bool = false;
 
     /// What has to exist for it to be ready.
     fn needs(&self) -> &'static [Kind] {
@@ -80,7 +82,13 @@ pub(super) async fn reconcile<K: Member>(
 ) -> Result<Action, WriteError> {
     match lifecycle::turn(&*object, K::PROFILE) {
         Turn::Leave => {}
-        Turn::Rest => report(&*object, &Standing::Paused, &context).await?,
+        Turn::Rest => {
+            report(&*object, &Standing::Paused, &context).await?;
+            if K::OBSERVED {
+                // What was said last may hold for a while, and not for ever.
+                return Ok(Action::requeue(WAITING));
+            }
+        }
         Turn::Hold(finalizer) => context.writer.add_finalizer(&*object, finalizer).await?,
         Turn::Finalize => {
             if let Some(standing) = finalize(&*object, &context).await? {
@@ -91,11 +99,11 @@ pub(super) async fn reconcile<K: Member>(
                 context.writer.remove_finalizer(&*object, finalizer).await?;
             }
         }
-        Turn::Keep => {
-            if let Some(standing) = object.standing(&context) {
-                report(&*object, &standing, &context).await?;
-            }
-        }
+        Turn::Keep => match object.standing(&context) {
+            Some(standing) => report(&*object, &standing, &context).await?,
+            // As above.
+            None => return Ok(Action::requeue(WAITING)),
+        },
     }
     Ok(Action::await_change())
 }
@@ -123,12 +131,17 @@ pub(super) async fn remove_children<K: Described>(
     profile: &Profile,
     context: &Context,
 ) -> Result<DeletionStep, WriteError> {
-    let mut kinds = profile.on_delete.iter().flat_map(Stage::kinds);
-    if let Some(why) = kinds.find_map(|kind| context.world.behind(*kind)) {
+    // Those of its own kind tell whose children they are.
+    let mut kinds = profile.on_delete.iter().flat_map(Stage::kinds).copied().chain([profile.kind]);
+    if let Some(why) = kinds.find_map(|kind| context.world.behind(kind)) {
         return Err(WriteError::Transient(why));
     }
+    let is_awaited =
+        |kind| profile.on_delete.iter().any(|stage| matches!(stage, Stage::Await(of) if of.contains(&kind)));
     let left = |kind: Kind| {
-        context.world.children(object, kind).iter().filter_map(|id| context.world.facts(id)).collect()
+        let world = &context.world;
+        let ids = if is_awaited(kind) { world.users(object, kind) } else { world.taken_along(object, kind) };
+        ids.iter().filter_map(|id| world.facts(id)).collect()
     };
     let step = lifecycle::deletion_step(profile.on_delete, left);
     if let DeletionStep::Delete { now, .. } = &step {
@@ -147,7 +160,12 @@ pub(super) async fn report<K: Member>(
 ) -> Result<(), WriteError> {
     let before = object.conditions();
     let now = Time(jiff::Timestamp::now());
-    let after = lifecycle::conditions_of(K::PROFILE, standing, before, object.meta().generation, &now);
+    let generation = object.meta().generation;
+    let seen = if K::OBSERVED && *standing == Standing::Paused { object.standing(context) } else { None };
+    let after = match seen {
+        Some(seen) => lifecycle::conditions_while_paused(K::PROFILE, &seen, before, generation, &now),
+        None => lifecycle::conditions_of(K::PROFILE, standing, before, generation, &now),
+    };
     let status = object.status(context, &after);
     let current =
         serde_json::to_value(object).ok().and_then(|mut value| value.get_mut("status").map(Value::take));
@@ -187,7 +205,9 @@ pub(super) fn announce<K: Resource<DynamicType = ()>>(
         return;
     };
     let stalled = conditions::get(after, types::STALLED).is_some_and(|stalled| stalled.status == "True");
-    let type_ = if stalled || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
+    // It may go on by itself, and hardly ever does.
+    let needs_somebody = stalled || is.reason == reasons::PODS_NOT_RUNNING;
+    let type_ = if needs_somebody || is.status == "Unknown" { EventType::Warning } else { EventType::Normal };
     publish(object, type_, "Reconcile", &is.reason, is.message.clone(), context);
 }
 
@@ -206,12 +226,27 @@ where
 pub(super) fn publish<K: Resource<DynamicType = ()>>(
     object: &K,
     type_: EventType,
-    action: &str,
+    action: &'static str,
     reason: &str,
     note: String,
     context: &Context,
 ) {
-    let (action, reason) = (action.to_owned(), reason.to_owned());
-    let event = Event { type_, reason, note: Some(note), action, secondary: None };
-    context.events.publish(event, object.object_ref(&()));
+    let (object, is_warning) = (object.object_ref(&()), type_ == EventType::Warning);
+    context.events.publish(News { object, is_warning, action, reason: reason.to_owned(), note });
+}
+
+/// Tells all that stays behind on a data plane: in the log, and in Events.
+pub(super) fn leave_behind<K: Resource<DynamicType = ()>>(
+    object: &K,
+    plane: &str,
+    objects: &[String],
+    context: &Context,
+) {
+    let notes = news::left_behind(plane, objects);
+    for note in &notes {
+        warn!(namespace = object.meta().namespace, name = object.meta().name, note, "left behind");
+    }
+    for note in news::as_events(notes) {
+        publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
+    }
 }

@@ -1,9 +1,10 @@
 //! The objects that Deployments and Endpoints have on planes: found by whose they are, and removed from recorded facts
 //! alone.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
     annotations,
     common::{InventoryItem, PlaneRecord},
@@ -15,14 +16,17 @@ use kube::{Resource, ResourceExt, runtime::events::EventType};
 use super::{
     Context, member,
     place::{Unreachable, own_writer, reach_recorded},
+    remote::follow_namespaces,
 };
 use crate::{
     apply::{Remains, Site},
     core::{
         changes::{Owner, object_key, shown},
-        release::{is_on, listed},
+        known::Known,
+        release::{is_on, label_value, listed},
+        tenancy,
     },
-    planes::{Follow, Followed, Kind, Plane, Serving},
+    planes::{Follow, Followed, Kind, Plane},
 };
 
 /// Selects the objects of all Deployments and Endpoints.
@@ -44,6 +48,7 @@ pub(super) fn owner_of<K: Resource>(object: &K, inherited: Vec<(String, String)>
     Owner {
         uid: object.uid().unwrap_or_default(),
         label: labels::OWNER_UID,
+        organization: object.namespace().unwrap_or_default(),
         adopt: object.annotations().get(annotations::ADOPT).is_some_and(|value| value == "true"),
         // The names are fixed, so what cannot be changed has to make way.
         replace: true,
@@ -52,21 +57,28 @@ pub(super) fn owner_of<K: Resource>(object: &K, inherited: Vec<(String, String)>
     }
 }
 
-/// The watch of a kind on a plane, if the plane serves it.
+/// The watch of a kind on a plane, if the plane serves it. That it does not says nothing of what is there.
 pub(super) fn followed(plane: &Plane, group: &str, version: &str, kind: &str) -> Option<Arc<Followed>> {
-    match plane.serving(&Kind::new(group, version, kind)) {
-        Serving::Served { resource, .. } => Some(plane.follow(&resource, OWNED, Follow::Whole)),
-        Serving::Not | Serving::Unknown => None,
-    }
+    let served = plane.known(&Kind::new(group, version, kind)).if_present()?;
+    Some(plane.follow(&served.resource, OWNED, Follow::Whole))
 }
 
-/// The watches of kinds on a plane, as far as the plane serves them: each with the version that it is followed in.
-fn all_followed(plane: &Plane, kinds: &[OwnedKind]) -> Vec<(OwnedKind, &'static str, Arc<Followed>)> {
-    let follow = |kind: &OwnedKind| {
-        let (group, versions, name) = *kind;
-        versions.iter().find_map(|version| Some((*kind, *version, followed(plane, group, version, name)?)))
-    };
-    kinds.iter().filter_map(follow).collect()
+/// The watches of all kinds of which there may be objects on a plane. The error says of which nobody can tell.
+fn all_followed(plane: &Plane, kinds: &[OwnedKind]) -> Result<Vec<Arc<Followed>>, String> {
+    let mut all = vec![];
+    for (group, versions, kind) in kinds {
+        match plane.known_in(group, versions, kind) {
+            Known::Present(served) => all.push(plane.follow(&served.resource, OWNED, Follow::Whole)),
+            Known::Absent(_) => {}
+            Known::Unknown(why) => {
+                return Err(format!(
+                    "data plane {} to tell whether it has any {kind}: {why}",
+                    plane.key.name
+                ));
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// All objects of `kinds` on a plane that belong to the owner with this UID. The error says what is not known.
@@ -75,17 +87,18 @@ pub(super) async fn owned(
     kinds: &[OwnedKind],
     uid: &str,
 ) -> Result<Vec<InventoryItem>, String> {
-    let all = all_followed(plane, kinds);
-    join_all(all.iter().map(|(.., followed)| followed.listed(plane.deadline))).await;
+    let all = all_followed(plane, kinds)?;
+    join_all(all.iter().map(|followed| followed.listed(plane.deadline))).await;
     let mut found = vec![];
-    for ((group, _, kind), version, followed) in all {
+    for followed in all {
+        let kind = followed.resource();
         if !followed.is_synced() {
-            return Err(list_of(kind, plane));
+            return Err(list_of(&kind.kind, plane));
         }
         found.extend(followed.owned_by(uid).into_iter().map(|object| InventoryItem {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: kind.to_owned(),
+            group: kind.group.clone(),
+            version: kind.version.clone(),
+            kind: kind.kind.clone(),
             namespace: object.namespace().unwrap_or_default(),
             name: object.name_any(),
             uid: object.uid(),
@@ -126,23 +139,54 @@ pub(super) async fn clean_plane<K: Resource<DynamicType = ()>>(
     inventory: &[InventoryItem],
     context: &Context,
 ) -> Result<(), String> {
-    let plane = match reach_recorded(record, context) {
+    let organization = object.namespace().unwrap_or_default();
+    if !tenancy::may_be_on(record, &organization, false) {
+        disbelieve(object, record, context);
+        return Ok(());
+    }
+    let plane = match reach_recorded(record, context).await {
         Ok(plane) => plane,
         Err(Unreachable::GivenUp) => {
-            let note = format!("left behind on data plane {}, which is no longer registered", record.name);
-            member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
+            let plane = format!("{}, which is no longer registered", record.name);
+            let objects: Vec<String> = inventory.iter().map(shown).collect();
+            member::leave_behind(object, &plane, &objects, context);
             return Ok(());
         }
         Err(Unreachable::For(why)) => return Err(format!("data plane {}: {why}", record.name)),
     };
     let owner = owner_of(object, vec![]);
     let there = owned(&plane, kinds, &owner.uid).await?;
+    let namespaces = follow_namespaces(&plane);
+    if !namespaces.listed(plane.deadline).await {
+        return Err(list_of("Namespace", &plane));
+    }
+    // Without its label an object is the owner's only where Kantor would have put it.
+    let is_own = |name: &str| {
+        let label = namespaces.get(None, name)?.labels().get(labels::plane::ORGANIZATION_NAME).cloned();
+        (label? == label_value(&organization)).then_some(())
+    };
+    let is_of_kind = |item: &InventoryItem| {
+        kinds.iter().any(|(group, _, kind)| (*group, *kind) == (item.group.as_str(), item.kind.as_str()))
+    };
+    let believed = |item: &InventoryItem| {
+        let known = is_of_kind(item) && is_own(&item.namespace).is_some();
+        InventoryItem { uid: item.uid.clone().filter(|_| known), ..item.clone() }
+    };
     let mut items: HashMap<_, InventoryItem> =
-        inventory.iter().map(|item| (object_key(item), item.clone())).collect();
+        inventory.iter().map(|item| (object_key(item), believed(item))).collect();
     items.extend(there.into_iter().map(|item| (object_key(&item), item)));
     let items: Vec<InventoryItem> = items.into_values().collect();
     let left = remove(&site(&plane, OWNED), &owner, &items, context).await;
     if left.is_empty() { Ok(()) } else { Err(listed(&left)) }
+}
+
+/// Tells that a recorded plane is not one that the object can have been on: what is there is not touched.
+pub(super) fn disbelieve<K: Resource<DynamicType = ()>>(object: &K, record: &PlaneRecord, context: &Context) {
+    let note = format!(
+        "the status names data plane {}/{}, which is not of this organization: nothing was touched there",
+        record.namespace, record.name
+    );
+    member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
 }
 
 /// Cleans all planes that an owner was on; tells what is still waited for.
@@ -196,15 +240,78 @@ pub(super) fn to_clean(
     cleaning
 }
 
+/// Since when an owner moves, given where it was, which planes have to be cleaned and where it shall be; nothing if there is nothing
+/// to clean.
+pub(super) fn moving_since(
+    former: Option<&PlaneRecord>,
+    cleaning: &[PlaneRecord],
+    plane: &PlaneRecord,
+    before: Option<&Time>,
+    now: &Time,
+) -> Option<Time> {
+    let is_new = former.is_some_and(|old| !is_on(old, plane));
+    let since = before.filter(|_| !is_new).unwrap_or(now);
+    (!cleaning.is_empty()).then(|| since.clone())
+}
+
+/// A time as it is stored.
+pub(super) fn seconds(now: jiff::Timestamp) -> Time {
+    Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// For how long an owner has been moving.
+pub(super) fn moving_for(since: Option<&Time>) -> Duration {
+    let now = jiff::Timestamp::now();
+    since.map_or(Duration::ZERO, |since| Duration::try_from(now.duration_since(since.0)).unwrap_or_default())
+}
+
 /// Tells what stays behind of an owner that is let go.
 pub(super) fn let_go<K: Resource<DynamicType = ()>>(
     object: &K,
     plane: Option<&PlaneRecord>,
+    cleaning: &[PlaneRecord],
     inventory: &[InventoryItem],
     context: &Context,
 ) {
-    let Some(plane) = plane else { return };
     let objects: Vec<String> = inventory.iter().map(shown).collect();
-    let note = format!("left behind on data plane {}: {}", plane.name, listed(&objects));
-    member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
+    for (plane, objects) in
+        plane.map(|plane| (plane, &*objects)).into_iter().chain(cleaning.iter().map(|plane| (plane, &[][..])))
+    {
+        member::leave_behind(object, &plane.name, objects, context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planes::fake::{self, DEFINITIONS, discovery, list, refusal};
+
+    const KINDS: &[OwnedKind] = &[("", &["v1"], "Secret"), ("example.com", &["v1", "v1beta1"], "Route")];
+
+    /// What is found on a plane that serves these kinds, has these definitions, and answers lists of routes with this code.
+    async fn found(kinds: &[&str], definitions: &'static [&'static str], code: u16) -> Result<usize, String> {
+        let plane = fake::plane(discovery(kinds, &[]), move |path| match path {
+            DEFINITIONS => list(definitions),
+            path if path.ends_with("routes") && code != 200 => refusal(code),
+            _ => list(&[]),
+        })
+        .await;
+        owned(&plane, KINDS, "uid").await.map(|found| found.len())
+    }
+
+    #[tokio::test]
+    async fn what_an_owner_has_is_not_known_while_a_kind_of_it_is_not() {
+        let (secrets, defined): (_, &[&str]) = ("/v1/Secret", &["routes.example.com"]);
+        assert_eq!(found(&[secrets, "example.com/v1/Route"], defined, 200).await, Ok(0));
+        assert_eq!(found(&[secrets], &[], 200).await, Ok(0), "it is not there");
+        let why = found(&[secrets], defined, 200).await.unwrap_err();
+        assert!(why.contains("Route") && why.contains("not served yet"), "{why}");
+        for code in [403, 500] {
+            let why = found(&[secrets, "example.com/v1/Route"], defined, code).await.unwrap_err();
+            assert!(why.contains("the list of every Route"), "{why}");
+        }
+        // In whatever version it is served: objects that were made in one are there in each.
+        assert_eq!(found(&[secrets, "example.com/v2/Route"], defined, 200).await, Ok(0));
+        found(&[secrets, "example.com/v2/Route"], defined, 500).await.unwrap_err();
+    }
 }

@@ -1,21 +1,26 @@
 //! Where an environment's objects are: its plane, if it can be used now.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use kantor_api::{DataPlane, Environment, common::PlaneRecord, conditions::reasons};
-use kube::runtime::reflector::ObjectRef;
+use kantor_api::{DataPlane, Environment, common::PlaneRecord, conditions::reasons, labels::INSTANCE_ID};
+use kube::{Api, ResourceExt, api::ListParams, runtime::reflector::ObjectRef};
+use tokio::time::timeout;
 
 use super::{
     Context,
+    book::OVERDUE,
     data_plane::{self, Reach},
     environment::record_of,
     remote::follow_namespaces,
 };
 use crate::{
-    apply::Writer,
+    apply::{WriteError, Writer},
     core::{hierarchy::Kind, lifecycle::Standing},
     planes::{Followed, Plane},
 };
+
+/// How long the API server is given to tell whether there is a DataPlane.
+const ASKED: Duration = Duration::from_secs(10);
 
 /// The plane of an environment.
 pub(super) enum Located {
@@ -23,8 +28,13 @@ pub(super) enum Located {
     At(Box<Place>),
     /// It is not known, or does not answer.
     Nowhere(Standing),
-    /// The first attempt to connect has not ended: what was said last may still hold.
-    NotYet(Standing),
+    /// The first attempt to connect has not ended, or its namespaces have not been listed: what was said last may still hold.
+    NotYet {
+        /// What is said where nothing was.
+        standing: Standing,
+        /// Whether that lasts for so long that it is said in any case.
+        late: bool,
+    },
 }
 
 /// A plane that can be used.
@@ -48,16 +58,19 @@ pub(super) fn locate(environment: &Environment, context: &Context) -> Located {
     };
     let Some(data_plane) = data_plane else {
         let name = environment.spec.data_plane_ref.clone().unwrap_or_default();
-        return Located::NotYet(connecting(&name));
+        return Located::NotYet { standing: connecting(&name), late: false };
     };
     let key = data_plane::key_of(&data_plane);
     match data_plane::reach(&key, context) {
         Reach::Connected(plane) => {
             let namespaces = follow_namespaces(&plane);
             if !namespaces.is_synced() {
-                // Woken when they are.
-                return Located::NotYet(connecting(&key.name));
+                // Woken when they are, if that is soon.
+                let late = context.book.is_overdue(&key);
+                let standing = if late { unlisted(&key.name) } else { connecting(&key.name) };
+                return Located::NotYet { standing, late };
             }
+            context.book.is_settled(&key);
             let record =
                 PlaneRecord { cluster_uid: Some(plane.cluster_uid.clone()), ..record_of(&data_plane) };
             Located::At(Box::new(Place { plane, record, namespaces, data_plane }))
@@ -66,13 +79,22 @@ pub(super) fn locate(environment: &Environment, context: &Context) -> Located {
             reason: reasons::DATA_PLANE_UNREACHABLE,
             message: format!("data plane {}: {why}", key.name),
         }),
-        Reach::NotYet => Located::NotYet(connecting(&key.name)),
+        Reach::NotYet => Located::NotYet { standing: connecting(&key.name), late: false },
     }
 }
 
 fn connecting(plane: &str) -> Standing {
     let message = format!("data plane {plane} is not connected yet");
     Standing::Unknown { reason: reasons::DATA_PLANE_CONNECTING, message }
+}
+
+fn unlisted(plane: &str) -> Standing {
+    let message = format!(
+        "data plane {plane}: its namespaces could not be listed and followed for {} s: grant the plane's role to the user of \
+         the credentials, or look at its API server",
+        OVERDUE.as_secs()
+    );
+    Standing::Unknown { reason: reasons::DATA_PLANE_UNREACHABLE, message }
 }
 
 /// Why a recorded plane cannot be used.
@@ -83,13 +105,58 @@ pub(super) enum Unreachable {
     For(String),
 }
 
+/// Whether a recorded plane is registered.
+pub(super) enum Registered {
+    /// It is, by this DataPlane.
+    As(Arc<DataPlane>),
+    /// It is not: the API server has no DataPlane of that name.
+    Not,
+    /// That cannot be told: why, and what to do.
+    Unknown(String),
+}
+
+/// Whether a recorded plane is registered. That nothing was heard of its DataPlane says little: it may be outside of what is
+/// looked after, or not be readable. So it is asked for where it would be heard of.
+pub(super) async fn registered(record: &PlaneRecord, context: &Context) -> Registered {
+    let PlaneRecord { namespace, name, .. } = record;
+    if let Some(data_plane) = data_plane_of(record, context) {
+        return Registered::As(data_plane);
+    }
+    if !context.scope.covers(namespace) {
+        return Registered::Unknown(format!(
+            "its DataPlane would be in namespace {namespace}, which this operator does not look after: add it to \
+             --watch-namespaces"
+        ));
+    }
+    if let Some(why) = context.world.behind(Kind::DataPlane) {
+        return Registered::Unknown(why);
+    }
+    let planes: Api<DataPlane> = Api::namespaced(context.client.clone(), namespace);
+    // A list of one: the right to list is there in any case.
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let found = match timeout(ASKED, planes.list_metadata(&named)).await {
+        Ok(Ok(found)) => found.items.into_iter().next(),
+        Ok(Err(error)) => return Registered::Unknown(WriteError::of(error).to_string()),
+        Err(_) => return Registered::Unknown(WriteError::timed_out(ASKED).to_string()),
+    };
+    let Some(found) = found else { return Registered::Not };
+    let instance = found.labels().get(INSTANCE_ID);
+    Registered::Unknown(if instance == context.scope.instance.as_ref() {
+        "its DataPlane is there and cannot be read, or not yet: the operator's log says why".to_owned()
+    } else {
+        format!("its DataPlane is looked after by another operator: its label {INSTANCE_ID} says by which")
+    })
+}
+
 /// The plane that was recorded, if it can be used and still is the same cluster.
-pub(super) fn reach_recorded(record: &PlaneRecord, context: &Context) -> Result<Arc<Plane>, Unreachable> {
-    let Some(data_plane) = data_plane_of(record, context) else {
-        return Err(match context.world.behind(Kind::DataPlane) {
-            None => Unreachable::GivenUp,
-            Some(why) => Unreachable::For(why),
-        });
+pub(super) async fn reach_recorded(
+    record: &PlaneRecord,
+    context: &Context,
+) -> Result<Arc<Plane>, Unreachable> {
+    let data_plane = match registered(record, context).await {
+        Registered::As(data_plane) => data_plane,
+        Registered::Not => return Err(Unreachable::GivenUp),
+        Registered::Unknown(why) => return Err(Unreachable::For(why)),
     };
     match data_plane::reach(&data_plane::key_of(&data_plane), context) {
         Reach::Connected(plane)
@@ -103,14 +170,19 @@ pub(super) fn reach_recorded(record: &PlaneRecord, context: &Context) -> Result<
     }
 }
 
-/// The DataPlane that was recorded, if it is still registered: under its name, or the same cluster under another one.
+/// The DataPlane that was recorded, if it is known: the one of its name, or the same cluster under another one of its
+/// namespace. Those of other namespaces are other organizations'.
 pub(super) fn data_plane_of(record: &PlaneRecord, context: &Context) -> Option<Arc<DataPlane>> {
     let planes = &context.world.stores.data_planes;
+    let named = planes.get(&ObjectRef::new(&record.name).within(&record.namespace));
     let uid = |plane: &DataPlane| plane.status.as_ref().and_then(|status| status.cluster_uid.clone());
-    let known = record.cluster_uid.is_some();
-    planes
-        .get(&ObjectRef::new(&record.name).within(&record.namespace))
-        .or_else(|| planes.find(|plane| known && uid(plane) == record.cluster_uid))
+    let Some(recorded) = &record.cluster_uid else { return named };
+    // The name may be that of another cluster by now.
+    if named.as_deref().is_some_and(|named| uid(named).is_none_or(|uid| uid == *recorded)) {
+        return named;
+    }
+    let beside = |plane: &DataPlane| plane.namespace().as_ref() == Some(&record.namespace);
+    planes.find(|plane| beside(plane) && uid(plane).as_ref() == Some(recorded)).or(named)
 }
 
 /// Writes to a plane in Kantor's own name.

@@ -11,6 +11,22 @@ use tokio_util::time::{DelayQueue, delay_queue};
 /// Since when an object waits for its reconcile, and what woke it first.
 pub(super) type Waiting = (std::time::Instant, Arc<str>);
 
+/// When an object is to be looked at next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Next {
+    /// If nothing wakes it.
+    pub(super) again: Duration,
+    /// Whatever wakes it, not before this.
+    pub(super) held: Duration,
+}
+
+impl Next {
+    /// After a while, or when something wakes it.
+    pub(super) const fn after(again: Duration) -> Self {
+        Self { again, held: Duration::ZERO }
+    }
+}
+
 /// Timers count no further than two years.
 const LATEST: Duration = Duration::from_hours(24 * 365);
 
@@ -27,6 +43,15 @@ struct Entry {
     /// Several wakes make one reconcile: the first of them counts.
     woken: Option<Waiting>,
     later: Option<(delay_queue::Key, Instant)>,
+    /// Whatever wakes it is not looked at before this: the server asked to be left alone.
+    held: Option<Instant>,
+}
+
+impl Entry {
+    /// For how long it is held.
+    fn left(&self) -> Option<Duration> {
+        self.held?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+    }
 }
 
 impl<Key> Default for Queue<Key> {
@@ -36,14 +61,20 @@ impl<Key> Default for Queue<Key> {
 }
 
 impl<Key: Clone + Eq + Hash> Queue<Key> {
-    /// Notes that an object was woken. True if its reconcile can begin; else it does when the one before has ended.
+    /// Notes that an object was woken. True if its reconcile can begin; else it does when the one before has ended, or when it
+    /// is no longer held.
     pub(super) fn wake(&mut self, key: &Key, waiting: Waiting) -> bool {
         let entry = match self.objects.get_mut(key) {
             Some(entry) => entry,
             None => self.objects.entry(key.clone()).or_default(),
         };
         entry.woken.get_or_insert(waiting);
-        !entry.is_running
+        if entry.is_running {
+            return false;
+        }
+        let Some(left) = entry.left() else { return true };
+        self.put_off(key, left);
+        false
     }
 
     /// Waits for the next object that is to be looked at again by now; nothing if there is none to wait for.
@@ -59,6 +90,7 @@ impl<Key: Clone + Eq + Hash> Queue<Key> {
     pub(super) fn begin(&mut self, key: &Key) -> Option<Waiting> {
         let entry = self.objects.entry(key.clone()).or_default();
         entry.is_running = true;
+        entry.held = None;
         if let Some((later, _)) = entry.later.take() {
             self.later.remove(&later);
         }
@@ -67,14 +99,16 @@ impl<Key: Clone + Eq + Hash> Queue<Key> {
 
     /// Its reconcile has ended, and asks to be looked at again after a while. True if it was woken meanwhile: then the next one can
     /// begin.
-    pub(super) fn end(&mut self, key: &Key, again: Duration) -> bool {
+    pub(super) fn end(&mut self, key: &Key, next: Next) -> bool {
         let Some(entry) = self.objects.get_mut(key) else { return false };
         entry.is_running = false;
-        if entry.woken.is_none() {
-            self.put_off(key, again);
-            return false;
+        entry.held = (!next.held.is_zero()).then(|| Instant::now() + next.held);
+        match (&entry.woken, entry.left()) {
+            (None, _) => self.put_off(key, next.again.max(next.held)),
+            (Some(_), Some(left)) => self.put_off(key, left),
+            (Some(_), None) => return true,
         }
-        true
+        false
     }
 
     /// It is to be looked at again after a while, or at the time that was asked for before if that is earlier.
@@ -142,9 +176,9 @@ mod tests {
         let first = cause("first");
         assert!(!queue.wake(&"shop", first.clone()) && !queue.wake(&"shop", cause("second")));
         assert!(queue.wake(&"other", cause("another object does not wait for it")));
-        assert!(queue.end(&"shop", LONG), "at once, not after the while that it asked for");
+        assert!(queue.end(&"shop", Next::after(LONG)), "at once, not after the while that it asked for");
         assert_eq!(queue.begin(&"shop"), Some(first));
-        assert!(!queue.end(&"shop", Duration::ZERO));
+        assert!(!queue.end(&"shop", Next::after(Duration::ZERO)));
         assert_eq!(queue.due().await, Some("shop"), "after the while that the last one asked for");
         assert_eq!(queue.begin(&"shop"), None);
     }
@@ -153,11 +187,11 @@ mod tests {
     async fn a_wake_comes_before_the_time_that_was_asked_for_and_takes_its_place() {
         let mut queue = Queue::default();
         queue.begin(&"shop");
-        queue.end(&"shop", LONG);
+        queue.end(&"shop", Next::after(LONG));
         assert!(nothing_is_due(&mut queue).await);
         assert!(queue.wake(&"shop", cause("Project acme/shop")));
         queue.begin(&"shop");
-        queue.end(&"shop", Duration::ZERO);
+        queue.end(&"shop", Next::after(Duration::ZERO));
         assert_eq!(queue.due().await, Some("shop"));
         assert_eq!(queue.due().await, None, "nothing is left of what was asked for first");
     }
@@ -174,6 +208,30 @@ mod tests {
             assert_eq!(queue.begin(&"shop").map(|(_, cause)| cause), Some("first".into()));
             assert_eq!(queue.due().await, None);
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_held_waits_whatever_wakes_it_and_then_is_looked_at() {
+        let again = Duration::from_millis(1);
+        for woken_before_the_end in [true, false] {
+            let mut queue = Queue::default();
+            queue.begin(&"shop");
+            if woken_before_the_end {
+                assert!(!queue.wake(&"shop", cause("first")));
+            }
+            assert!(!queue.end(&"shop", Next { again, held: LONG }), "not even if it was woken meanwhile");
+            assert!(!queue.wake(&"shop", cause("second")));
+            tokio::time::sleep(again * 2).await;
+            assert!(nothing_is_due(&mut queue).await);
+            assert!(queue.wake(&"other", cause("another object is not held")));
+        }
+        let mut queue = Queue::default();
+        queue.begin(&"shop");
+        queue.end(&"shop", Next { again: LONG, held: again });
+        assert!(!queue.wake(&"shop", cause("first")) || queue.objects[&"shop"].left().is_none());
+        let due = tokio::time::timeout(LONG, queue.due()).await.unwrap();
+        assert!(due == Some("shop") && queue.objects[&"shop"].left().is_none());
+        assert!(queue.begin(&"shop").is_some());
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! Releases: any objects, kept on the plane of an environment.
 
 mod clean_up;
+mod hosts;
 mod interest;
+mod namespaces;
 mod place;
 
 use std::{
@@ -23,22 +25,28 @@ use kube::{Resource, ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 pub use self::interest::Interest;
-use self::place::{Located, Place, followed};
-use super::{Context, member, place::own_writer, run::Action, turns};
+pub(super) use self::place::has_routes;
+use self::{
+    hosts::Hosts,
+    place::{Located, Place, followed},
+};
+use super::{Context, member, run::Action, turns};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
-        changes::{self, Outcome, Owner, shown},
+        changes::{self, Holder, Outcome, Owner, shown},
         health::{self, Checks, Health, Verdict},
         lifecycle::{self, RELEASE, Standing, Turn},
         release::{self, Observed, Problem, Recorded, Rendered, Report},
         tenancy::{self, Asked, Tenant},
     },
-    planes::{Kind, Plane, Serving},
+    planes::{Kind, Plane, Served},
 };
 
 /// How often what is being removed is looked at again; its end wakes the Release by itself.
 const WAITING: Duration = Duration::from_secs(5);
+/// When to look again after somebody else was faster.
+const SOON: Duration = Duration::from_millis(100);
 
 pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> Result<Action, WriteError> {
     match lifecycle::turn(&*release, &RELEASE) {
@@ -86,21 +94,28 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
     let before = status_of(release);
     let rendered = match rendered(release, place) {
         Ok(rendered) => rendered,
-        Err((reason, message)) => {
-            let report = Report::refused(reason, message);
-            let resources = before.resources.iter().map(|entry| observed_entry(entry, place)).collect();
-            let recorded = Recorded { resources, ..Recorded::of(&before) };
-            say(release, recorded, Saying::Report(report), context).await?;
-            return Ok(after(release, false, None));
+        Err((reason, message)) => return refused(release, place, reason, message, context).await,
+    };
+    let hosts = match hosts::claim(release, place, &rendered, context).await? {
+        Hosts::Granted(hosts) => hosts,
+        Hosts::Refused(reason, message) => return refused(release, place, reason, message, context).await,
+        Hosts::Waiting(why) => {
+            let report = Report::unknown(reasons::APPLY_WAITING, format!("waiting for {why}"));
+            say_unobserved(release, report, context).await?;
+            return Ok(Action::requeue(WAITING));
         }
+        Hosts::Soon => return Ok(Action::requeue(SOON)),
     };
     let namespaces = release::namespaces(&rendered);
     let stays = before.data_plane.as_ref().is_some_and(|plane| release::is_on(plane, &place.at.record));
     let made_for_it = namespaces.iter().filter(|name| {
         (stays && before.namespaces.contains(name))
-            || place.at.namespaces.get(None, name).is_none_or(|found| is_made_for_releases(&found))
+            || place.at.namespaces.get(None, name).is_none_or(|found| namespaces::are_for_releases(&found))
     });
-    let recorded = release::record(&before, &place.at.record, &rendered, made_for_it.cloned());
+    let items: Vec<InventoryItem> = rendered.iter().map(Rendered::item).collect();
+    let denied = context.engine.denied(&place.site(), items.iter()).await;
+    let is_sent = |item: &InventoryItem| !denied.contains_key(&Kind::of(item));
+    let recorded = release::record(&before, &place.at.record, &rendered, made_for_it.cloned(), is_sent);
     let mut written = None;
     if release::adds_to(&before, &recorded) {
         written = Some(write(release, with_record(&before, &recorded), context).await?);
@@ -108,13 +123,13 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
     let release = written.as_ref().unwrap_or(release);
     clean_up::follow_only(release, &recorded, context);
 
-    let unmade = make_namespaces(release, place, &recorded).await;
+    let unmade = namespaces::make(release, place, &recorded).await;
     let wanted: Vec<Placed> = rendered
         .into_iter()
         .zip(&recorded.resources)
         .map(|(rendered, entry)| (rendered.wanted, entry.uid.clone()))
         .collect();
-    let changes = sync(release, place, &wanted, &unmade, context).await;
+    let changes = sync(release, place, &wanted, &Blocked { unmade, denied }, context).await;
     tell_of_drift(release, place, &changes, context);
     let in_place = changes.iter().all(|change| change.outcome.is_in_place());
 
@@ -125,7 +140,10 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
         let left = recorded.removing.iter().flat_map(|place| place.objects.iter().map(shown)).collect();
         (recorded.removing.clone(), left)
     };
-    let observed: Vec<Observed> = changes.iter().map(|change| observe(change, place)).collect();
+    if in_place && removing.is_empty() {
+        hosts::let_go(release, &hosts, context).await?;
+    }
+    let observed: Vec<Observed> = changes.iter().map(|change| observe(release, change, place)).collect();
     let resources = release::assess(&release.spec, &recorded, &observed, &now());
     let report = release::report(&resources, &observed, &left);
     let settled = matches!(report.standing, Standing::Ready { .. });
@@ -139,16 +157,32 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
     Ok(after(release, settled, again))
 }
 
+/// Says why nothing is changed, and how what is there is.
+async fn refused(
+    release: &Release,
+    place: &Place,
+    reason: &'static str,
+    message: String,
+    context: &Context,
+) -> Result<Action, WriteError> {
+    let before = status_of(release);
+    let resources = before.resources.iter().map(|entry| observed_entry(release, entry, place)).collect();
+    let recorded = Recorded { resources, ..Recorded::of(&before) };
+    let report = Report::refused(reason, message);
+    say(release, recorded, Saying::Report(report), context).await?;
+    Ok(after(release, false, None))
+}
+
 /// The objects of a Release, if all of them may go to the plane; else the reason and what is said.
 fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static str, String)> {
     let rendered = release::render(release).map_err(|problems| invalid(&problems))?;
     let scoped: Vec<(Rendered, bool)> = rendered
         .into_iter()
-        .map(|rendered| match place.at.plane.serving(&Kind::of(&rendered.item())) {
-            Serving::Served { namespaced: false, .. } => (rendered.without_namespace(), false),
-            Serving::Served { namespaced: true, .. } => (rendered, true),
+        .map(|rendered| match place.at.plane.known(&Kind::of(&rendered.item())).if_present() {
+            Some(Served { namespaced: false, .. }) => (rendered.without_namespace(), false),
+            Some(Served { namespaced: true, .. }) => (rendered, true),
             // As it is written, until the plane tells.
-            Serving::Not | Serving::Unknown => {
+            None => {
                 let namespaced = rendered.wanted.object.metadata.namespace.is_some();
                 (rendered, namespaced)
             }
@@ -160,10 +194,14 @@ fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static
         return Err(invalid(&twice));
     }
     let refusals = refusals(release, place, &scoped);
-    if refusals.is_empty() {
-        return Ok(scoped.into_iter().map(|(rendered, _)| rendered).collect());
+    if !refusals.is_empty() {
+        return Err((reasons::POLICY_VIOLATION, release::listed(&refusals)));
     }
-    Err((reasons::POLICY_VIOLATION, release::listed(&refusals)))
+    let with_level = |(rendered, _): (Rendered, bool)| {
+        let live = place.at.namespaces.get(None, &rendered.item().name);
+        rendered.with_level(place.pod_security, live.as_ref().map(|live| live.labels()))
+    };
+    Ok(scoped.into_iter().map(with_level).collect())
 }
 
 fn invalid(problems: &[Problem]) -> (&'static str, String) {
@@ -175,11 +213,7 @@ fn invalid(problems: &[Problem]) -> (&'static str, String) {
 /// Why objects may not go to the plane.
 fn refusals(release: &Release, place: &Place, scoped: &[(Rendered, bool)]) -> Vec<String> {
     let organization = release.namespace().unwrap_or_default();
-    let tenant = Tenant {
-        organization: &organization,
-        project: &release.spec.owner.project_name,
-        environment: &release.spec.environment_name,
-    };
+    let tenant = tenant(release, &organization);
     let items: Vec<InventoryItem> = scoped.iter().map(|(rendered, _)| rendered.item()).collect();
     let asked: Vec<Asked<'_>> = scoped
         .iter()
@@ -197,52 +231,48 @@ fn refusals(release: &Release, place: &Place, scoped: &[(Rendered, bool)]) -> Ve
     tenancy::refusals(&tenant, place.policy(), &asked, &live).into_iter().flatten().collect()
 }
 
-/// Makes the namespaces that the objects need and that are not there; returns those that could not be made, and why.
-async fn make_namespaces(
-    release: &Release,
-    place: &Place,
-    recorded: &Recorded,
-) -> HashMap<String, WriteError> {
-    let mut unmade = HashMap::new();
-    for name in &recorded.namespaces {
-        if place.at.namespaces.get(None, name).is_some() {
-            continue;
-        }
-        match own_writer(&place.at.plane).create(&release::targeted_namespace(release, name)).await {
-            Ok(_) => place.at.plane.metrics().applied(&Outcome::Created),
-            Err(WriteError::Conflict) => {}
-            Err(error) => {
-                unmade.insert(name.clone(), error);
-            }
-        }
+/// A Release as one that asks.
+fn tenant<'a>(release: &'a Release, organization: &'a str) -> Tenant<'a> {
+    Tenant {
+        organization,
+        project: &release.spec.owner.project_name,
+        environment: &release.spec.environment_name,
     }
-    unmade
 }
 
-/// Brings the objects to what they shall be, but for those whose namespace could not be made.
+/// What is not sent, and why.
+struct Blocked {
+    /// Namespaces that could not be made.
+    unmade: HashMap<String, WriteError>,
+    /// Kinds that may not be listed. Not even if they may be by now: what is sent is recorded first.
+    denied: HashMap<Kind, String>,
+}
+
+impl Blocked {
+    fn outcome(&self, item: &InventoryItem) -> Option<Outcome> {
+        if let Some(why) = self.denied.get(&Kind::of(item)) {
+            return Some(Outcome::Refused(why.clone()));
+        }
+        let error = self.unmade.get(&item.namespace)?;
+        Some(unmade_outcome(error, format!("namespace {} could not be made: {error}", item.namespace)))
+    }
+}
+
+/// Brings the objects to what they shall be, but for those that are not sent.
 async fn sync(
     release: &Release,
     place: &Place,
     wanted: &[Placed],
-    unmade: &HashMap<String, WriteError>,
+    blocked: &Blocked,
     context: &Context,
 ) -> Vec<Change> {
-    let blocked = |item: &InventoryItem| unmade.get(&item.namespace);
     let free: Vec<Placed> =
-        wanted.iter().filter(|(wanted, _)| blocked(&wanted.item()).is_none()).cloned().collect();
+        wanted.iter().filter(|(wanted, _)| blocked.outcome(&wanted.item()).is_none()).cloned().collect();
     let mut synced = context.engine.sync(&place.site(), &owner_of(release), &free).await.into_iter();
     let changes = wanted.iter().filter_map(|(wanted, recorded)| {
         let item = InventoryItem { uid: recorded.clone(), ..wanted.item() };
-        match blocked(&item) {
-            Some(error) => {
-                let why = format!("namespace {} could not be made: {error}", item.namespace);
-                Some(Change {
-                    item,
-                    outcome: unmade_outcome(error, why),
-                    again: Some(WAITING),
-                    version: None,
-                })
-            }
+        match blocked.outcome(&item) {
+            Some(outcome) => Some(Change { item, outcome, again: Some(WAITING), version: None }),
             None => synced.next(),
         }
     });
@@ -256,17 +286,10 @@ fn unmade_outcome(error: &WriteError, why: String) -> Outcome {
     }
 }
 
-/// Whether a namespace was made for Releases, be it this one or another: it goes with the last of them.
-fn is_made_for_releases(namespace: &DynamicObject) -> bool {
-    let created_by = namespace.labels().get(labels::CREATED_BY);
-    created_by.is_some_and(|by| by == labels::MANAGED_BY_RELEASE_CONTROLLER)
-}
-
 /// What is seen of an object after it was applied.
-fn observe(change: &Change, place: &Place) -> Observed {
+fn observe(release: &Release, change: &Change, place: &Place) -> Observed {
     let item = &change.item;
-    let live =
-        followed(&place.at.plane, item).and_then(|followed| followed.get(some(&item.namespace), &item.name));
+    let live = own_live(release, place, item);
     let (verdict, status) = match &live {
         Some(live) if changes::is_older(&**live, change.version.as_deref()) => {
             let message = Some("written and not seen on the data plane yet".to_owned());
@@ -279,12 +302,16 @@ fn observe(change: &Change, place: &Place) -> Observed {
     Observed { uid: uid.or_else(|| item.uid.clone()), outcome: change.outcome.clone(), verdict, status }
 }
 
+/// An object as it is on the plane, if it is the Release's own: how others' objects are is not for it to tell.
+fn own_live(release: &Release, place: &Place, item: &InventoryItem) -> Option<Arc<DynamicObject>> {
+    let followed = followed(&place.at.plane, item)?;
+    let live = followed.get(some(&item.namespace), &item.name)?;
+    (changes::holder(&owner_of(release), live.labels(), false) == Holder::Own).then_some(live)
+}
+
 /// The entry of an object that was not applied now, with the health that it has.
-fn observed_entry(entry: &ResourceStatus, place: &Place) -> ResourceStatus {
-    let item = release::item_of(entry);
-    let followed = followed(&place.at.plane, &item);
-    let live = followed.and_then(|followed| followed.get(some(&item.namespace), &item.name));
-    let verdict = live.map(|live| judge(&live, &place.checks));
+fn observed_entry(release: &Release, entry: &ResourceStatus, place: &Place) -> ResourceStatus {
+    let verdict = own_live(release, place, &release::item_of(entry)).map(|live| judge(&live, &place.checks));
     ResourceStatus {
         health_status: Some(verdict.as_ref().map_or(Health::Unknown, |v| v.health).as_str().to_owned()),
         message: verdict.and_then(|verdict| verdict.message),
@@ -310,6 +337,7 @@ fn owner_of(release: &Release) -> Owner {
     Owner {
         uid: release.uid().unwrap_or_default(),
         label: labels::RELEASE_UID,
+        organization: release.namespace().unwrap_or_default(),
         adopt: asks(annotations::ADOPT),
         replace: asks(annotations::REPLACE),
         ..Owner::default()

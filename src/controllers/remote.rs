@@ -5,17 +5,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kantor_api::{common::PlaneRecord, labels::plane};
+use kantor_api::labels::plane;
 use kube::{
     ResourceExt,
     core::{ApiResource, DynamicObject},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, endpoint, environment::key_of};
+use super::{Context, endpoint};
 use crate::{
     core::{
-        hierarchy::{Id, Kind, Need},
+        hierarchy::{Id, Kind, Need, Place},
         namespaces::PlaneNamespace,
     },
     planes::{Follow, Followed, Plane, PlaneKey, RemoteChange},
@@ -37,6 +37,7 @@ pub(super) async fn run(context: Arc<Context>, stop: CancellationToken) {
 
 fn connection_changed(context: &Arc<Context>, key: &PlaneKey) {
     let id = Id::new(Kind::DataPlane, key.namespace.clone(), key.name.clone());
+    context.book.is_settled(key);
     context.world.wake_concerned(&id);
     let Ok(plane) = context.planes.get(key) else { return };
     let followed = follow_namespaces(&plane);
@@ -88,22 +89,9 @@ fn object_changed(context: &Context, change: &RemoteChange) {
 /// Wakes the Deployments that share a namespace and its isolation, and the Endpoints in it. What they recorded tells which
 /// they are: labels on the plane may just have been changed.
 fn wake_sharers(context: &Context, change: &RemoteChange, cause: &Arc<str>) {
-    let namespace = change.namespace.as_ref().unwrap_or(&change.name);
-    let is_there = |plane: Option<&PlaneRecord>, recorded: Option<&String>| {
-        plane.is_some_and(|on| key_of(on) == change.plane) && recorded == Some(namespace)
-    };
-    let stores = &context.world.stores;
-    let deployments = stores.deployments.state().into_iter().filter_map(|deployment| {
-        let status = deployment.status.as_ref()?;
-        is_there(status.data_plane.as_ref(), status.namespace.as_ref()).then(|| deployment.uid())?
-    });
-    let endpoints = stores.endpoints.state().into_iter().filter_map(|endpoint| {
-        let status = endpoint.status.as_ref()?;
-        is_there(status.data_plane.as_ref(), status.namespace.as_ref()).then(|| endpoint.uid())?
-    });
-    for uid in deployments.chain(endpoints) {
-        context.world.wake_uid(&uid, cause);
-    }
+    let namespace = change.namespace.as_ref().unwrap_or(&change.name).clone();
+    let plane = (change.plane.namespace.clone(), change.plane.name.clone());
+    context.world.wake_placed(&[Kind::Deployment, Kind::Endpoint], &Place { plane, namespace }, cause);
 }
 
 /// A gateway concerns all Endpoints of its plane, but not each time that it counts its routes anew.
@@ -115,12 +103,8 @@ fn gateway_changed(context: &Context, change: &RemoteChange, cause: &Arc<str>) {
     if !context.gateways.changed(change, generation.as_ref()) {
         return;
     }
-    for endpoint in context.world.stores.endpoints.state() {
-        let on = endpoint.status.as_ref().and_then(|status| status.data_plane.as_ref());
-        if let Some(uid) = endpoint.uid().filter(|_| on.is_some_and(|on| key_of(on) == change.plane)) {
-            context.world.wake_uid(&uid, cause);
-        }
-    }
+    let plane = (change.plane.namespace.as_str(), change.plane.name.as_str());
+    context.world.wake_on_plane(Kind::Endpoint, plane, cause);
 }
 
 /// Plane, namespace and name of a gateway.

@@ -19,8 +19,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, debug, field, info_span, warn};
 
-use super::{Context, queue::Queue, retry::Retries};
-use crate::{apply::WriteError, metrics::Outcome, world::Wake};
+use super::{
+    Context,
+    queue::{Next, Queue},
+    retry::Retries,
+};
+use crate::{apply::WriteError, core::backoff::LONGEST_ASKED, metrics::Outcome, world::Wake};
 
 /// When to look again at an object that was written and that the watch has not told of yet: deciding on what it was before
 /// would do the work twice, and its result would be refused.
@@ -41,6 +45,11 @@ impl Action {
     /// Look again when something wakes the object; else as often as at everything.
     pub(super) fn await_change() -> Self {
         Self { again: None }
+    }
+
+    /// Both: look again when the first of them says.
+    pub(super) fn sooner(self, other: Self) -> Self {
+        Self { again: self.again.into_iter().chain(other.again).min() }
     }
 }
 
@@ -85,8 +94,8 @@ pub(super) async fn run<K, Fut>(
             Some(object) = queue.due() => Some(object),
             Some(ended) = running.join_next() => {
                 let Some((object, result)) = result_of(ended) else { break };
-                let again = next(&object, result, &retries, context.resync);
-                queue.end(&object, again).then_some(object)
+                let next = next(&object, result, &retries, context.resync);
+                queue.end(&object, next).then_some(object)
             }
         };
         let Some(object) = object else { continue };
@@ -153,21 +162,26 @@ fn next<K: Lookup<DynamicType = ()>>(
     result: Result<Action, WriteError>,
     retries: &Retries<ObjectRef<K>>,
     resync: Duration,
-) -> Duration {
+) -> Next {
     let error = match result {
         Ok(action) => {
             retries.succeeded(object);
-            return action.again.unwrap_or_else(|| retries.spread(resync));
+            return Next::after(action.again.unwrap_or_else(|| retries.spread(resync)));
         }
         Err(error) => error,
     };
-    let wait = retries.after_failure(object.clone());
+    let mut next = Next::after(retries.after_failure(object.clone()));
+    if let WriteError::Busy { after, .. } = &error {
+        // However often it is woken: a server that has too much to do is left alone for as long as it asks, within reason.
+        next.held = (*after).min(LONGEST_ASKED);
+        next.again = next.again.max(next.held);
+    }
     if error == WriteError::Conflict {
         debug!(%object, "changed in the meantime");
     } else {
-        warn!(%object, %error, again_in = ?wait, "reconcile failed");
+        warn!(%object, %error, again_in = ?next.again, "reconcile failed");
     }
-    wait
+    next
 }
 
 /// What a task came to; nothing if the process ends.
@@ -181,7 +195,24 @@ fn result_of<T>(ended: Result<T, JoinError>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use kantor_api::Organization;
+
     use super::*;
+
+    #[test]
+    fn a_server_that_asks_for_time_gets_it_within_reason() {
+        let retries = Retries::default();
+        let acme = ObjectRef::<Organization>::new("acme");
+        let fail = |error| next(&acme, Err(error), &retries, Duration::from_mins(10));
+        let busy = |after| WriteError::Busy { message: "later".to_owned(), after };
+        let ten = Duration::from_secs(10);
+        assert_eq!(fail(busy(ten)), Next { again: ten, held: ten });
+        assert_eq!(fail(busy(Duration::MAX)).held, LONGEST_ASKED);
+        let failed = fail(WriteError::Transient("no answer".to_owned()));
+        assert!(failed.held.is_zero() && failed.again < ten, "{failed:?}");
+        let done = next(&acme, Ok(Action::requeue(ten)), &retries, Duration::from_mins(10));
+        assert_eq!(done, Next::after(ten));
+    }
 
     #[tokio::test]
     async fn a_reconcile_that_panics_is_one_that_failed() {

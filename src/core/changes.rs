@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use kantor_api::{annotations, common::InventoryItem, labels};
+use kantor_api::{annotations, common::InventoryItem};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 use super::covers;
+pub use holder::{Holder, holder};
+
+mod holder;
 
 /// On whose behalf objects are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +18,9 @@ pub struct Owner {
     pub uid: String,
     /// Label of the objects that carries it.
     pub label: &'static str,
-    /// Whether objects of others may be taken over.
+    /// Its organization: the namespace that it is in. Objects of other organizations are never taken over.
+    pub organization: String,
+    /// Whether objects of nobody, and of others of its organization and kind, may be taken over.
     pub adopt: bool,
     /// Whether objects whose immutable fields changed may be deleted and made anew.
     pub replace: bool,
@@ -34,15 +39,17 @@ pub struct Wanted {
     pub intent: Value,
     /// Hash of it.
     pub hash: String,
-    /// Whether an autoscaler sets `spec.replicas`, which is then left as it is.
+    /// Whether others, such as an autoscaler, set `spec.replicas`, which is then left as it is.
     pub autoscaled: bool,
+    /// With how many replicas it is made; how many there are then is others' to say.
+    pub first_replicas: Option<i64>,
 }
 
 impl Wanted {
     /// An object that shall be there as it is written.
     pub fn new(object: DynamicObject) -> Self {
         let intent = serde_json::to_value(&object).unwrap_or_default();
-        Self { hash: covers::intent_hash(&intent), object, intent, autoscaled: false }
+        Self { hash: covers::intent_hash(&intent), object, intent, autoscaled: false, first_replicas: None }
     }
 
     /// What identifies it.
@@ -158,35 +165,6 @@ pub fn stage(group: &str, kind: &str) -> u8 {
 /// The number of stages.
 pub const STAGES: u8 = 9;
 
-/// Whose an object is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
-    /// The owner's that asks.
-    Own,
-    /// Nobody's whom Kantor knows.
-    Nobody,
-    /// Another owner's, in words.
-    Other(String),
-}
-
-/// Whose an object with these labels is. `recorded` tells that it is the very object that was made for the owner: then
-/// labels that somebody removed do not make it a stranger.
-pub fn holder(owner: &Owner, labels: &BTreeMap<String, String>, recorded: bool) -> Holder {
-    let label = |key: &str| labels.get(key).filter(|value| !value.is_empty());
-    let holders: Vec<&String> =
-        [labels::OWNER_UID, labels::RELEASE_UID].into_iter().filter_map(label).collect();
-    if holders.iter().any(|uid| **uid != owner.uid) {
-        return Holder::Other(match (label(labels::RELEASE_NAMESPACE), label(labels::RELEASE_NAME)) {
-            (Some(namespace), Some(name)) => format!("Release {namespace}/{name}"),
-            _ => "another object of Kantor".to_owned(),
-        });
-    }
-    let inherited = !owner.inherited.is_empty()
-        && owner.inherited.iter().all(|(key, value)| labels.get(key) == Some(value));
-    let own = recorded || inherited || label(owner.label) == Some(&owner.uid);
-    if own { Holder::Own } else { Holder::Nobody }
-}
-
 /// What is to be done about an object that shall be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -218,17 +196,8 @@ pub fn step(
 ) -> Step {
     let Some(live) = live else { return Step::Create };
     let known = recorded.is_some() && recorded == live.metadata.uid.as_deref();
-    let stranger = match holder(owner, live.labels(), known) {
-        Holder::Own => None,
-        Holder::Nobody => Some("belongs to nobody that Kantor knows".to_owned()),
-        Holder::Other(other) => Some(format!("belongs to {other}")),
-    };
-    if let Some(whose) = stranger.filter(|_| !owner.adopt) {
-        return Step::Refuse(format!(
-            "{} exists and {whose}; give this one another name, remove the other, or take it over with the annotation {}: \"true\"",
-            shown(&wanted.item()),
-            annotations::ADOPT
-        ));
+    if let Some(why) = holder::refusal(owner, wanted, &holder(owner, live.labels(), known)) {
+        return Step::Refuse(why);
     }
     if live.metadata.deletion_timestamp.is_some() {
         return Step::AwaitEnd;
@@ -272,7 +241,7 @@ pub fn removal(owner: &Owner, live: &ObjectView<'_>, recorded: Option<&str>) -> 
     match holder(owner, live.labels, known) {
         Holder::Own if live.deleting => Removal::AwaitEnd { finalizers: live.finalizers.to_vec() },
         Holder::Own => Removal::Delete(live.uid.map(ToOwned::to_owned)),
-        Holder::Nobody | Holder::Other(_) => Removal::Leave,
+        Holder::Nobody | Holder::Kin(_) | Holder::Other(_) => Removal::Leave,
     }
 }
 

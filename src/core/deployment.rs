@@ -11,6 +11,7 @@ mod endpoints;
 mod image;
 mod place;
 mod pod;
+mod readiness;
 mod shared;
 mod sources;
 mod values;
@@ -31,7 +32,10 @@ use kube::{ResourceExt, api::DynamicObject};
 use self::{configuration::Effective, place::Place, sources::Sources, workload::Runs};
 use super::{changes, settings::Settings};
 
-pub use self::shared::ISOLATION;
+pub use self::{
+    readiness::{Bounds, EndpointTroubles, Move, Seen, first_replicas, runs, standing, verdict},
+    shared::ISOLATION,
+};
 pub use place::namespace_of;
 pub(super) use place::{object, service_of, workload_labels};
 
@@ -101,6 +105,8 @@ pub struct Rendered {
     pub own: Vec<DynamicObject>,
     /// Which of them tells whether the Deployment is ready.
     pub workload: InventoryItem,
+    /// Between how many replicas an autoscaler scales it, if one does.
+    pub bounds: Option<Bounds>,
     /// Endpoints in the control plane.
     pub endpoints: Vec<Endpoint>,
 }
@@ -117,6 +123,7 @@ impl fmt::Debug for Rendered {
             .field("shared", &shown(&self.shared))
             .field("own", &shown(&self.own))
             .field("workload", &changes::shown(&self.workload))
+            .field("bounds", &self.bounds)
             .field("endpoints", &self.endpoints)
             .finish()
     }
@@ -199,6 +206,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Vec<Problem>> {
         shared: shared::objects(inputs, &place),
         own,
         workload: item,
+        bounds: runs.bounds(),
         endpoints: endpoints::endpoints(inputs.deployment, &effective.templates),
         namespace: place.namespace,
     })

@@ -13,6 +13,7 @@
 mod assess;
 mod backend;
 mod guard;
+mod overlap;
 mod paths;
 mod policies;
 mod routes;
@@ -23,16 +24,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use kantor_api::{
     Component, DataPlane, Deployment, DeploymentTrack, Endpoint, Environment, Project, annotations,
     endpoint::{EndpointAddress, EndpointType},
+    endpoint_policy::PolicyType,
     labels,
 };
 use kube::{ResourceExt, api::DynamicObject, core::ObjectMeta};
 use serde_json::{Value, json};
 
-pub use self::assess::{Listener, Seen, Verdict, assess, is_accepted_by, is_open, listener};
-use self::{backend::Backend, guard::Guard, ways::Way};
+pub use self::assess::{Listener, Seen, Verdict, assess, is_accepted_by, is_let_in, is_open, listener};
+use self::{backend::Backend, ways::Way};
 use super::{
     deployment::{self, namespace_of},
     hostnames::key::ClaimKey,
+    known::Known,
     settings::{Reach, Settings},
 };
 
@@ -66,18 +69,18 @@ pub struct Inputs<'a> {
 }
 
 /// Optional parts of a data plane that routes need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneParts {
     /// HTTP routes.
-    pub http: bool,
+    pub http: Known<()>,
     /// gRPC routes.
-    pub grpc: bool,
+    pub grpc: Known<()>,
     /// TCP routes, in this version.
-    pub tcp: Option<String>,
+    pub tcp: Known<String>,
     /// UDP routes, in this version.
-    pub udp: Option<String>,
+    pub udp: Known<String>,
     /// Envoy Gateway's policies, filters and back-ends.
-    pub envoy: bool,
+    pub envoy: Known<()>,
 }
 
 /// Why nothing is opened.
@@ -158,11 +161,26 @@ pub fn served<'a>(
     lists.flat_map(|list| list.split_whitespace()).filter_map(|note| read(note).ok()).collect()
 }
 
-/// Names of the control plane's Secrets that the policies of an Endpoint use.
+/// Names of the control plane's Secrets that the policies of an Endpoint name. It only reads them: whether the policies can
+/// be enforced is not asked for each time that somebody wants to know what an Endpoint refers to.
 pub fn secrets_used(endpoint: &Endpoint) -> BTreeSet<String> {
     let visibilities = endpoint.spec.network_visibilities.iter();
     let sides = visibilities.flat_map(|v| [&v.public, &v.organization]).flatten();
-    sides.flat_map(|side| Guard::of(side, endpoint.spec.type_, &mut vec![]).secrets()).collect()
+    let mut names = BTreeSet::new();
+    for policy in sides.flat_map(|side| &side.policies) {
+        let spec = &policy.policy_spec;
+        match policy.type_ {
+            PolicyType::ApiKey => {
+                names.extend(spec.api_key_auth.iter().flat_map(|keys| &keys.secret_refs).cloned());
+            }
+            PolicyType::BasicAuth => {
+                let users = spec.basic_auth.iter().flat_map(|basic| &basic.users);
+                names.extend(users.map(|user| user.password_from_secret.clone()));
+            }
+            _ => {}
+        }
+    }
+    names
 }
 
 /// What is asked for, or everything that stands against it: never a part, since what is missing would stay open or be
@@ -239,8 +257,9 @@ impl Plan {
     /// The routes that go when `handed_over` is no longer served beside what is granted, with all that they need. Those that only
     /// lose a host stay.
     pub fn leaving(&self, granted: &BTreeSet<ClaimKey>, handed_over: &BTreeSet<ClaimKey>) -> Rendered {
-        let name = |route: &GuardedRoute| (route.route.types.clone(), route.route.name_any());
-        let staying: Vec<_> = self.render(granted).routes.iter().map(name).collect();
+        let kind = |route: &GuardedRoute| route.route.types.as_ref().map(|types| types.kind.clone());
+        let name = |route: &GuardedRoute| (kind(route), route.route.name_any());
+        let staying: BTreeSet<_> = self.render(granted).routes.iter().map(name).collect();
         let mut rendered = self.render(&granted.union(handed_over).cloned().collect());
         rendered.routes.retain(|route| !staying.contains(&name(route)));
         rendered

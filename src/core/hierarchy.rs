@@ -11,8 +11,10 @@
 mod facts;
 mod resolve;
 
-pub use facts::{Described, logical_name, organization_of};
-pub use resolve::{Catalog, ResolveError, beside, children, find, resolve, unresolved};
+pub use facts::{Described, FALLBACK_NAMESPACE, logical_name, organization_of};
+pub use resolve::{
+    Catalog, ResolveError, beside, children, find, resolve, taken_along, twins, unresolved, users,
+};
 
 use std::fmt;
 
@@ -178,6 +180,15 @@ impl Need {
     }
 }
 
+/// A namespace of a data plane.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Namespace and name of the data plane.
+    pub plane: (String, String),
+    /// The namespace there.
+    pub namespace: String,
+}
+
 /// What has to be known of an object to find it, to find what it needs, and to wake who needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -195,6 +206,8 @@ pub struct Facts {
     pub logical_name: Option<String>,
     /// What it refers to.
     pub needs: Vec<Need>,
+    /// Where it says that it is, on data planes.
+    pub places: Vec<Place>,
     /// Labels that it should carry and does not.
     pub missing_labels: Vec<&'static str>,
     /// Changes when those who need the object are concerned.
@@ -216,10 +229,20 @@ impl Facts {
         keys
     }
 
-    /// Whether the object may be a child of `scope`: it says nothing else.
+    /// Its logical name: that which it carries, or else its `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.logical_name.as_ref().unwrap_or(&self.id.name)
+    }
+
+    /// Whether the object may be a child of `scope`: it says nothing else, or nothing is asked of it.
     pub fn fits(&self, scope: &[String]) -> bool {
-        self.scope.len() == scope.len()
-            && self.scope.iter().zip(scope).all(|(own, asked)| own.as_ref().is_none_or(|own| own == asked))
+        scope.is_empty()
+            || (self.scope.len() == scope.len()
+                && self
+                    .scope
+                    .iter()
+                    .zip(scope)
+                    .all(|(own, asked)| own.as_ref().is_none_or(|own| own == asked)))
     }
 }
 

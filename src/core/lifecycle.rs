@@ -292,7 +292,8 @@ pub fn conditions_of(
             (Some(Status::Unknown), true, false, *reason, message.clone())
         }
         Standing::Finalizing { message, in_use } => {
-            (Some(Status::False), true, *in_use, profile.finalizing, message.clone())
+            // It goes on by itself, or somebody has to do something: never both.
+            (Some(Status::False), !*in_use, *in_use, profile.finalizing, message.clone())
         }
         // What was true stays said; nothing is done about it.
         Standing::Paused => {
@@ -316,6 +317,25 @@ pub fn conditions_of(
     set(types::STALLED, stalled.into(), stalled_reason, message.clone());
     if matches!(standing, Standing::Finalizing { .. }) {
         set(types::FINALIZING, Status::True, reason, message);
+    }
+    after
+}
+
+/// The conditions of a paused object that is looked at all the same: `Ready` says what is `seen`.
+pub fn conditions_while_paused(
+    profile: &Profile,
+    seen: &Standing,
+    before: &[Condition],
+    generation: Option<i64>,
+    now: &Time,
+) -> Vec<Condition> {
+    let mut after = conditions_of(profile, &Standing::Paused, before, generation, now);
+    let observed = conditions_of(profile, seen, before, generation, now);
+    if let Some(ready) = conditions::get(&observed, types::READY) {
+        match after.iter_mut().find(|condition| condition.type_ == types::READY) {
+            Some(said) => said.clone_from(ready),
+            None => after.push(ready.clone()),
+        }
     }
     after
 }

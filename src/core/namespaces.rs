@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kantor_api::{common::PlaneRecord, environment::NamespaceRecord, labels::plane};
 
+use super::release::{as_now, is_on};
+
 /// A namespace as seen on a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneNamespace {
@@ -36,8 +38,15 @@ impl PlaneNamespace {
 /// What is seen on a data plane at the moment: nothing if it cannot be told.
 pub type Sight<'a> = &'a dyn Fn(&PlaneRecord) -> Option<Vec<PlaneNamespace>>;
 
+/// Whether an environment that is on `current` is known to have left the plane of a record. Clusters are told apart by what
+/// they are, not by the names of their DataPlanes: as long as that is not known of both, nothing is.
+pub fn has_left(recorded: &PlaneRecord, current: &PlaneRecord) -> bool {
+    recorded.cluster_uid.is_some() && current.cluster_uid.is_some() && !is_on(recorded, current)
+}
+
 /// What is to be recorded for an environment: what Deployments are about to use or still use (`claimed`), what was
-/// recorded and is not known to be gone, and what is seen on the data plane `current`.
+/// recorded and is not known to be gone, and what is seen on the data plane `current`. What is on that cluster is recorded
+/// under the name that it has now, so that a DataPlane of another name for it can go.
 pub fn record(
     recorded: &[NamespaceRecord],
     claimed: &[NamespaceRecord],
@@ -46,15 +55,21 @@ pub fn record(
     environment: &str,
     sight: Sight<'_>,
 ) -> Vec<NamespaceRecord> {
+    let as_reached = |record: &NamespaceRecord| match current {
+        Some(now) if is_on(&record.data_plane, now) => {
+            NamespaceRecord { data_plane: as_now(&record.data_plane, now), ..record.clone() }
+        }
+        _ => record.clone(),
+    };
     let mut records: BTreeSet<NamespaceRecord> = recorded
         .iter()
+        .map(as_reached)
         .filter(|record| {
             sight(&record.data_plane).is_none_or(|seen| {
                 seen.iter().any(|ns| ns.name == record.name && ns.is_of(organization, environment))
             })
         })
-        .chain(claimed)
-        .cloned()
+        .chain(claimed.iter().map(as_reached))
         .collect();
     for namespace in
         current.and_then(sight).into_iter().flatten().filter(|ns| ns.is_of(organization, environment))
@@ -110,7 +125,12 @@ mod tests {
     }
 
     fn plane_b() -> PlaneRecord {
-        PlaneRecord { name: "b".into(), ..plane_a() }
+        PlaneRecord { namespace: "acme".into(), name: "b".into(), cluster_uid: Some("uid-b".into()) }
+    }
+
+    /// The cluster of plane a, under another name.
+    fn plane_a_anew() -> PlaneRecord {
+        PlaneRecord { name: "anew".into(), ..plane_a() }
     }
 
     fn namespace(name: &str, organization: &str, environment: &str) -> PlaneNamespace {
@@ -160,6 +180,41 @@ mod tests {
         let claimed = [recorded("new", plane_a())];
         let records = record(&[], &claimed, Some(&plane_a()), "acme", "dev", &|_| Some(vec![]));
         assert_eq!(records, claimed);
+    }
+
+    #[test]
+    fn what_is_on_a_cluster_is_recorded_under_the_name_that_it_has_now() {
+        let before = [recorded("ns", plane_a()), recorded("old", plane_b())];
+        let claimed = [recorded("ns", plane_a()), recorded("new", plane_a())];
+        let there = vec![namespace("ns", "acme", "dev"), namespace("new", "acme", "dev")];
+        // The DataPlane of the old name is no longer connected.
+        let sight = |plane: &PlaneRecord| (plane.name == "anew").then(|| there.clone());
+        let now = plane_a_anew();
+        assert_eq!(
+            record(&before, &claimed, Some(&now), "acme", "dev", &sight),
+            [recorded("new", now.clone()), recorded("ns", now.clone()), recorded("old", plane_b())]
+        );
+        // One that was never connected may be any cluster.
+        let unknown = PlaneRecord { cluster_uid: None, ..now };
+        assert_eq!(
+            record(&before[..1], &[], Some(&unknown), "acme", "dev", &|_| None),
+            [recorded("ns", plane_a())]
+        );
+    }
+
+    #[rstest]
+    #[case::the_same(plane_a(), plane_a(), false)]
+    #[case::the_same_under_another_name(plane_a(), plane_a_anew(), false)]
+    #[case::another_one(plane_a(), plane_b(), true)]
+    #[case::another_one_of_the_name(plane_a(), PlaneRecord { name: "a".into(), ..plane_b() }, true)]
+    #[case::one_that_was_never_connected(plane_a(), PlaneRecord { cluster_uid: None, ..plane_b() }, false)]
+    #[case::from_one_that_is_not_known(PlaneRecord { cluster_uid: None, ..plane_a() }, plane_b(), false)]
+    fn a_plane_is_left_when_the_environment_is_known_to_be_on_another_cluster(
+        #[case] recorded: PlaneRecord,
+        #[case] current: PlaneRecord,
+        #[case] expected: bool,
+    ) {
+        assert_eq!(has_left(&recorded, &current), expected);
     }
 
     #[rstest]

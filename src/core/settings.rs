@@ -1,5 +1,7 @@
 //! What the operator was told, and is the same for all objects.
 
+use kantor_api::{DataPlane, data_plane::PodSecurity};
+
 /// What is the same for all Deployments and Endpoints of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -7,6 +9,9 @@ pub struct Settings {
     pub vault_address: String,
     /// Role with which secrets are read from it, for data planes that do not say.
     pub vault_role: String,
+    /// What paths in it begin with, for data planes that do not say; `{organization}` stands for the organization's name.
+    /// Empty: anything, so that organizations are not kept apart.
+    pub vault_path_prefix: String,
     /// How long a task may run, in seconds.
     pub task_deadline: i64,
     /// How often a failed task is tried again.
@@ -19,6 +24,15 @@ pub struct Settings {
     pub web_application_domain: String,
     /// Who reaches Endpoints that do not say.
     pub default_visibility: Reach,
+    /// Pod Security level of namespaces, for data planes that do not say.
+    pub pod_security: PodSecurity,
+}
+
+impl Settings {
+    /// The Pod Security level of namespaces on a data plane.
+    pub fn pod_security_on(&self, plane: &DataPlane) -> PodSecurity {
+        plane.spec.pod_security.unwrap_or(self.pod_security)
+    }
 }
 
 /// Who reaches an Endpoint.
@@ -56,12 +70,14 @@ impl Default for Settings {
         Self {
             vault_address: "http://hashicorp-vault:8200".to_owned(),
             vault_role: "openchoreo-secret-reader-role".to_owned(),
+            vault_path_prefix: "secret/data/{organization}/".to_owned(),
             task_deadline: 300,
             task_retries: 4,
             task_kept: 360,
             gateway_namespace: "openchoreo-data-plane".to_owned(),
             web_application_domain: "choreoapps.localhost".to_owned(),
             default_visibility: Reach::Organization,
+            pod_security: PodSecurity::Baseline,
         }
     }
 }

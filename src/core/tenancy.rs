@@ -15,8 +15,10 @@ use kantor_api::{
 mod kinds;
 mod patterns;
 mod places;
+mod records;
 
 pub use patterns::kind_matches;
+pub use records::{believed, may_be_on};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,11 @@ impl Verb {
             _ => "get",
         })
     }
+
+    /// Whether it is a watch.
+    pub fn is_watch(self) -> bool {
+        self.0 == "watch"
+    }
 }
 
 impl Answer {

@@ -36,6 +36,8 @@ pub struct PlaneMetrics {
 struct State {
     connected: bool,
     /// Seconds since 1970.
+    last_contact: Option<i64>,
+    /// Seconds since 1970.
     credentials_expire: Option<i64>,
     disconnects: BTreeMap<&'static str, u64>,
     watch_restarts: u64,
@@ -50,6 +52,7 @@ impl Default for PlaneMetrics {
             probes: Histogram::new(PROBE_SECONDS),
             state: Mutex::new(State {
                 connected: false,
+                last_contact: None,
                 credentials_expire: None,
                 disconnects: BTreeMap::new(),
                 watch_restarts: 0,
@@ -65,6 +68,11 @@ impl PlaneMetrics {
     /// Notes whether it is connected.
     pub fn connected(&self, connected: bool) {
         self.lock().connected = connected;
+    }
+
+    /// Notes when it answered last, if that is known.
+    pub fn contacted(&self, at: Option<jiff::Timestamp>) {
+        self.lock().last_contact = at.map(jiff::Timestamp::as_second);
     }
 
     /// Counts that it was found not to be connected.
@@ -144,7 +152,7 @@ impl Collector for AllPlanes {
         out.gauge(&table::PLANE_CONNECTED, connected)?;
         let mut disconnects = vec![];
         let (mut calls, mut in_flight) = (vec![], vec![]);
-        let (mut restarts, mut expiries) = (vec![], vec![]);
+        let (mut restarts, mut expiries, mut contacts) = (vec![], vec![], vec![]);
         let (mut applied, mut deployed) = (vec![], vec![]);
         for (key, plane) in &planes {
             let key = key.as_str();
@@ -155,11 +163,13 @@ impl Collector for AllPlanes {
             disconnects.extend(state.disconnects.iter().map(|(reason, count)| ([key, reason], *count)));
             restarts.push(([key], state.watch_restarts));
             expiries.extend(state.credentials_expire.map(|at| ([key], at)));
+            contacts.extend(state.last_contact.map(|at| ([key], at)));
             applied.extend(state.applied.iter().map(|(result, count)| ([key, result], *count)));
             deployed.extend(
                 state.deployed.iter().map(|((action, result), count)| ([key, action, result], *count)),
             );
         }
+        out.gauge(&table::PLANE_LAST_CONTACT, contacts)?;
         out.counter(&table::PLANE_DISCONNECTS, disconnects)?;
         out.counter(&table::PLANE_CALLS, calls)?;
         out.gauge(&table::PLANE_IN_FLIGHT, in_flight)?;

@@ -116,9 +116,11 @@ table! {
     "Data planes" {
         PLANE_CONNECTED = Gauge "kantor_plane_connected" ["data_plane" "namespace/name of the DataPlane"]
             "Whether a data plane answers. One that does not is left alone until it does";
+        PLANE_LAST_CONTACT = Gauge "kantor_plane_last_contact_timestamp_seconds" ["data_plane" "as above"]
+            "When a data plane answered last, in seconds since 1970; absent where it never did";
         PLANE_DISCONNECTS = Counter "kantor_plane_disconnects_total"
             ["data_plane" "as above",
-             "reason" "`Unauthorized`, `Forbidden`, `Unreachable`, `TlsFailed`, `NotKubernetes`, `Unhealthy`, `IdentityChanged`, `InvalidAccess`"]
+             "reason" "`Unauthorized`, `Forbidden`, `Unreachable`, `TlsFailed`, `NotKubernetes`, `Unhealthy`, `IdentityChanged`, `InvalidAccess`, `AnswerTooLarge`"]
             "Times that a data plane was found not to be connected, or for another reason than before";
         PLANE_PROBE_DURATION = Histogram "kantor_plane_probe_duration_seconds" ["data_plane" "as above"]
             "How long a connected data plane took to answer a probe";

@@ -25,6 +25,7 @@ async fn all_touched() -> Metrics {
     });
     let plane = metrics.add_plane("acme/eu".to_owned());
     plane.connected(true);
+    plane.contacted(Some(jiff::Timestamp::UNIX_EPOCH));
     plane.disconnected("Unreachable");
     plane.probed(Duration::from_millis(3));
     plane.credentials_expire(Some(1_900_000_000));

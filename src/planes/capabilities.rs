@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::Kind;
+use super::{Kind, Plane, Served};
+use crate::core::known::Known;
 
 /// An optional part of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +54,15 @@ impl Capability {
             Self::GatewayApiUdp => "gateway-api-udp",
             Self::Keda => "keda",
             Self::SecretsStoreCsi => "secrets-store-csi",
+        }
+    }
+
+    /// What is known of this part on a plane: the kind that shows it.
+    pub fn on(self, plane: &Plane) -> Known<Served> {
+        let (_, group, version, kind) = SIGNS[self as usize];
+        match version {
+            Some(version) => plane.known(&Kind::new(group, version, kind)),
+            None => plane.known_in(group, &[], kind),
         }
     }
 }
@@ -134,6 +144,13 @@ mod tests {
             .collect();
         let names = Capabilities::of(&kinds).names();
         assert!(names.is_sorted() && names.len() == SIGNS.len(), "{names:?}");
+    }
+
+    #[test]
+    fn each_part_has_its_sign() {
+        for (position, (capability, ..)) in SIGNS.iter().enumerate() {
+            assert_eq!(*capability as usize, position);
+        }
     }
 
     fn kind(text: &str) -> Kind {

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! calls    ─→ concurrency ─→ rate ─→ counted ─┐
-//! probes   ───────────────────────────────────┼─→ token ─→ Pool (time-outs, address filter, TLS with the certificate)
+//! probes   ───────────────────────────────────┼─→ token ─→ fence ─→ Pool (time-outs, address filter, TLS with the certificate)
 //! watches  ──────────────────────────→ counted ─┘            one for calls and probes, one without read time-out for watches
 //! ```
 
+mod answer;
 mod change;
 mod credentials;
 mod pool;
 mod resolve;
 
 use std::{
-    net::IpAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -35,25 +35,22 @@ use tokio_util::{
 use tower::{BoxError, Layer, Service, ServiceBuilder, limit::ConcurrencyLimitLayer};
 
 pub use self::change::AccessChange;
-pub(super) use self::resolve::ResolveError;
+pub(super) use self::{answer::retry_after, resolve::ResolveError};
 use self::{
     credentials::Credentials,
     pool::{Pool, PoolSettings, Transport},
 };
-use super::{Access, AddressPolicy, Auth, RemoteAccess};
-use crate::{
-    limits::RateLimitLayer,
-    metrics::PlaneMetrics,
-    permit::{Permit, gate},
+use super::{
+    Access, AddressPolicy, Auth, RemoteAccess,
+    room::{Limits, Room},
 };
+use crate::{core::net::Host, limits::RateLimitLayer, metrics::PlaneMetrics, permit::Permit};
 
 /// Why an access cannot be used. The text says what to correct and nothing of the access itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AccessError(pub(super) &'static str);
 
-/// Largest answer to a call that is read; the server is chosen by whoever wrote the kubeconfig.
-const ANSWER_LIMIT: usize = 64 << 20;
 /// How long a connection may be silent under a call, if calls may not take longer.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -66,6 +63,7 @@ pub(super) struct ClientSettings {
     pub(super) qps: u32,
     pub(super) burst: u32,
     pub(super) addresses: AddressPolicy,
+    pub(super) limits: Limits,
     pub(super) permit: &'static Permit,
 }
 
@@ -79,6 +77,8 @@ pub(super) struct Connection {
     pub(super) watches: Client,
     /// Told when a call or watch was answered 401, or could not be made.
     pub(super) doubt: Arc<Notify>,
+    /// What its answers and objects may take.
+    pub(super) room: Arc<Room>,
     /// Cancelled when the connection is dropped, or with its parent.
     pub(super) closed: CancellationToken,
     /// None for the operator's own cluster, whose credentials kube reads again by itself.
@@ -131,23 +131,30 @@ impl Connection {
         };
         let pools = [pool(Some(READ_TIMEOUT.max(settings.deadline))), pool(None)];
         let doubt = Arc::new(Notify::new());
-        let transport = |pool: &Pool, doubt: Option<&Arc<Notify>>, limit| {
-            let transport =
-                Transport::new(pool.clone(), credentials.clone(), doubt.cloned(), closed.clone(), limit);
+        let room = Room::new(settings.limits);
+        let transport = |pool: &Pool, doubt: Option<&Arc<Notify>>, room: Option<&Arc<Room>>| {
+            let transport = Transport::new(
+                pool.clone(),
+                credentials.clone(),
+                doubt.cloned(),
+                closed.clone(),
+                room.cloned(),
+                settings.permit,
+            );
             clustered(&config, transport)
         };
         let calls = ServiceBuilder::new()
             .layer(ConcurrencyLimitLayer::new(settings.concurrency.max(1)))
             .layer(RateLimitLayer::new(settings.qps, settings.burst))
-            .layer(gate(settings.permit))
             .layer(metrics.calls.layer())
-            .service(transport(&pools[0], Some(&doubt), ANSWER_LIMIT)?);
-        let watches = metrics.calls.layer().layer(transport(&pools[1], Some(&doubt), usize::MAX)?);
+            .service(transport(&pools[0], Some(&doubt), Some(&room))?);
+        let watches = metrics.calls.layer().layer(transport(&pools[1], Some(&doubt), None)?);
         Ok(Self {
             calls: Client::new(calls, "default"),
-            probes: Client::new(transport(&pools[0], None, ANSWER_LIMIT)?, "default"),
+            probes: Client::new(transport(&pools[0], None, Some(&room))?, "default"),
             watches: Client::new(watches, "default"),
             doubt,
+            room,
             credentials,
             pools,
             _close: closed.clone().drop_guard(),
@@ -175,7 +182,7 @@ fn clustered(
 ) -> Result<
     impl Service<
         http::Request<Body>,
-        Response = http::Response<pool::Answer>,
+        Response = http::Response<answer::Answer>,
         Error = BoxError,
         Future: Send + 'static,
     >
@@ -230,9 +237,8 @@ fn system_authorities(without_authority: &Config) -> kube::Result<ClientConfig> 
 /// Names are judged by what they resolve to; an address that stands in the URL is never resolved.
 fn check_literal(server: &Uri, addresses: AddressPolicy) -> Result<(), AccessError> {
     let host = server.host().ok_or(AccessError("the server's address has no host"))?;
-    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    match host.parse::<IpAddr>() {
-        Ok(ip) if !addresses.permits(ip) => {
+    match Host::parse(host) {
+        Ok(Host::Ip(ip)) if !addresses.permits(ip) => {
             Err(AccessError("the server's address is not one a plane may have"))
         }
         _ => Ok(()),

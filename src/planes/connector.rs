@@ -20,22 +20,25 @@ use std::{
 use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-pub(super) use self::state::Facts;
+pub(super) use self::refresh::{Defined, Ever};
 pub use self::state::{DisconnectReason, PlaneState};
+pub(super) use self::state::{Facts, Machine};
 use self::{
     probe::Found,
-    state::{Failure, Machine, Verdict},
+    state::{Failure, Verdict},
 };
 use super::{
-    Access, AccessChange, PlaneKey, ServedKinds,
+    Access, AccessChange, PlaneKey, RemoteChange, ServedKinds,
     client::{AccessError, Connection},
     plane::{Plane, Session},
     registry::Hub,
+    subscribers::Subscribers,
+    watches::{FIRST_RETRY, Surroundings},
 };
 use crate::metrics::PlaneMetrics;
 
@@ -54,17 +57,19 @@ pub(super) struct Connector {
     published: Arc<RwLock<PlaneState>>,
     /// Connections and watches.
     tasks: TaskTracker,
+    /// Groups that the plane was ever seen to serve.
+    ever: Arc<Ever>,
     stop: CancellationToken,
     jitter: RandomState,
 }
 
 impl Connector {
-    /// A connector, and where it makes the state known. `known_uid` is the cluster that the plane is known to be.
+    /// A connector, and where it makes the state known. `machine` has what is known of the plane.
     pub(super) fn new(
         key: PlaneKey,
         id: u64,
         access: watch::Receiver<Access>,
-        known_uid: Option<String>,
+        machine: Machine,
         hub: Arc<Hub>,
         metrics: Arc<PlaneMetrics>,
         stop: CancellationToken,
@@ -76,9 +81,10 @@ impl Connector {
             access,
             hub,
             metrics,
-            machine: Machine::new(known_uid),
+            machine,
             published: published.clone(),
             tasks: TaskTracker::new(),
+            ever: Arc::default(),
             stop,
             jitter: RandomState::new(),
         };
@@ -122,17 +128,38 @@ impl Connector {
 
     /// Keeps the plane connected, until it is lost or given another address.
     async fn hold(&mut self, mut access: Access, connection: Connection, found: Found) {
+        let (kinds, kinds_seen) = watch::channel(found.kinds);
+        let changes = Subscribers::default();
+        let told = changes.subscribe();
+        let around = Surroundings {
+            plane: self.key.clone(),
+            client: connection.watches.clone(),
+            tasks: self.tasks.clone(),
+            closed: connection.closed.child_token(),
+            changes,
+            kinds: kinds_seen.clone(),
+            first_retry: FIRST_RETRY,
+            metrics: self.metrics.clone(),
+            room: connection.room.clone(),
+        };
+        let defined = Arc::new(Defined::follow(around, found.said_ready, self.ever.clone()));
+        let listing = first_list(&connection, &defined, self.hub.options.attempt_timeout);
+        let Some(listed) = until_changed(&self.access, listing).await else { return };
+        if let Err(failure) = listed {
+            self.machine.failed(Timestamp::now(), failure);
+            return;
+        }
         let was_lost = self.machine.was_lost();
         if self.machine.found(Timestamp::now(), &found.facts) == Verdict::Disconnect {
             return;
         }
-        let (kinds, kinds_seen) = watch::channel(found.kinds);
         let concurrency = self.hub.options.concurrency;
         let session = Session::new(
             &connection,
             self.tasks.clone(),
             self.hub.objects.clone(),
             kinds_seen,
+            defined.clone(),
             concurrency,
             self.metrics.clone(),
         );
@@ -143,7 +170,7 @@ impl Connector {
         }
         self.hub.put(&plane, &self.stop);
         self.publish();
-        let mut news = self.follow_kinds(&connection, kinds);
+        let mut news = self.follow_kinds(&connection, defined, told, kinds);
 
         let mut probed = Instant::now();
         let mut due = probed + self.next_probe();
@@ -164,6 +191,10 @@ impl Connector {
                         self.hub.changes.tell(&self.key);
                     }
                     continue;
+                }
+                excess = connection.room.until_exceeded() => {
+                    self.machine.failed(Timestamp::now(), probe::excess(&excess));
+                    break;
                 }
                 () = connection.doubt.notified() => {
                     due = due.min(probed + DOUBT_SPACING);
@@ -223,11 +254,14 @@ impl Connector {
     fn follow_kinds(
         &self,
         connection: &Connection,
+        defined: Arc<Defined>,
+        told: mpsc::UnboundedReceiver<RemoteChange>,
         kinds: watch::Sender<Arc<ServedKinds>>,
     ) -> mpsc::Receiver<refresh::News> {
         let (tell, news) = mpsc::channel(1);
         let following = refresh::follow_kinds(
-            connection.watches.clone(),
+            defined,
+            told,
             connection.probes.clone(),
             self.hub.options.attempt_timeout,
             kinds,
@@ -272,6 +306,7 @@ impl Connector {
     }
 
     fn store_state(&self) -> PlaneState {
+        self.metrics.contacted(self.machine.last_contact());
         let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *published, self.machine.state().clone())
     }
@@ -298,6 +333,15 @@ async fn attempt(
         Connection::open(&access, hub.own.as_ref(), &settings, &metrics, &tasks, &stop).map_err(unusable)?;
     let found = probe::everything(&connection.probes, hub.options.attempt_timeout).await?;
     Ok((connection, found))
+}
+
+/// Waits for the list of the plane's definitions: without it nobody can tell what is not there.
+async fn first_list(connection: &Connection, defined: &Defined, deadline: Duration) -> Result<(), Failure> {
+    let listed = tokio::select! {
+        listed = timeout(deadline, defined.listed()) => listed.unwrap_or_default(),
+        excess = connection.room.until_exceeded() => return Err(probe::excess(&excess)),
+    };
+    if listed { Ok(()) } else { Err(probe::unlisted()) }
 }
 
 fn unusable(error: AccessError) -> Failure {

@@ -10,6 +10,8 @@ use kantor_api::common::InventoryItem;
 use kube::core::ApiResource;
 use serde::Deserialize;
 
+use crate::core::known::{Known, Proof};
+
 /// A kind of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
@@ -38,20 +40,28 @@ impl Kind {
     }
 }
 
-/// Whether a plane serves a kind.
+/// How a kind that a plane serves is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Serving {
-    /// It does.
-    Served {
-        /// How it is asked for.
-        resource: ApiResource,
-        /// Whether its objects have a namespace.
-        namespaced: bool,
+pub struct Served {
+    /// Its names.
+    pub resource: ApiResource,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+}
+
+/// What is known of the definitions of custom resources in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Definitions {
+    /// They have been listed: the plurals of those that the group has.
+    Listed(Vec<String>),
+    /// They have not been listed, or cannot be at the moment.
+    Unread,
+    /// They may not be listed.
+    Forbidden {
+        /// Whether what the plane serves can be relied on without them: it said that it is ready, some time has passed, and
+        /// it was never seen to serve the group.
+        settled: bool,
     },
-    /// It does not: there are no objects of the kind.
-    Not,
-    /// The part of the server that is responsible for the kind does not answer.
-    Unknown,
 }
 
 /// The kinds that a plane serves. Planes that serve the same share one.
@@ -128,6 +138,11 @@ impl ServedKinds {
             .map(|(kind, names)| resource(kind, &names.plural))
     }
 
+    /// Whether the objects of a kind have a namespace, in whatever version; none if it is not served.
+    pub fn is_namespaced(&self, kind: &Kind) -> Option<bool> {
+        self.kinds.get(&self.in_any_version(kind)).map(|names| names.namespaced)
+    }
+
     /// `kind` in a version that is served: its own, or any other.
     pub fn in_any_version(&self, kind: &Kind) -> Kind {
         if self.kinds.contains_key(kind) {
@@ -137,15 +152,64 @@ impl ServedKinds {
         self.kinds.keys().find(same).unwrap_or(kind).clone()
     }
 
-    /// Whether `kind` is served.
-    pub fn serving(&self, kind: &Kind) -> Serving {
-        match self.kinds.get(kind) {
-            Some(names) => {
-                Serving::Served { resource: resource(kind, &names.plural), namespaced: names.namespaced }
-            }
-            None if self.stale.contains(&kind.group) => Serving::Unknown,
-            None => Serving::Not,
+    /// What is known of `kind`, given the definitions of its group. Absent means that there are no objects of it, in whatever
+    /// version.
+    pub(super) fn known(&self, kind: &Kind, definitions: impl FnOnce() -> Definitions) -> Known<Served> {
+        if let Some(names) = self.kinds.get(kind) {
+            let resource = resource(kind, &names.plural);
+            return Known::Present(Served { resource, namespaced: names.namespaced });
         }
+        let (name, group) = (&kind.kind, &kind.group);
+        if self.stale.contains(group) {
+            return Known::Unknown(format!(
+                "the server behind {group}, which has {name}, does not answer there"
+            ));
+        }
+        let other = self.in_any_version(kind);
+        if other != *kind {
+            return Known::Unknown(format!(
+                "{name} is served in {} there, not in {}",
+                other.api_version(),
+                kind.api_version()
+            ));
+        }
+        match definitions() {
+            Definitions::Listed(plurals) => match plurals.iter().find(|plural| !self.serves(group, plural)) {
+                None => Known::Absent(Proof::of_a_complete_look()),
+                Some(plural) => Known::Unknown(format!(
+                    "{plural}.{group} is defined there and not served yet, and {name} may be of it"
+                )),
+            },
+            Definitions::Forbidden { settled: true } => Known::Absent(Proof::of_a_complete_look()),
+            Definitions::Forbidden { settled: false } => Known::Unknown(format!(
+                "{name} is not served there, and whether it is defined cannot be told: allow the plane's user to list \
+                 customresourcedefinitions"
+            )),
+            Definitions::Unread => Known::Unknown(format!(
+                "{name} is not served there, and the custom resource definitions have not been listed"
+            )),
+        }
+    }
+
+    /// The groups whose objects cannot be looked at, although there may be some: those whose server does not answer, and those of
+    /// `defined` (names of definitions) that are not served.
+    pub(super) fn unseen<'a>(&'a self, defined: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
+        let unserved = defined.filter_map(|name| {
+            let (plural, group) = name.split_once('.')?;
+            (!self.serves(group, plural)).then_some(group)
+        });
+        unserved.chain(self.stale.iter().map(String::as_str)).collect()
+    }
+
+    /// The groups that are served.
+    pub(super) fn groups(&self) -> BTreeSet<&str> {
+        self.kinds.keys().map(|kind| kind.group.as_str()).collect()
+    }
+
+    fn serves(&self, group: &str, plural: &str) -> bool {
+        let first = Kind::new(group, "", "");
+        let of_group = self.kinds.range(first..).take_while(|(kind, _)| kind.group == group);
+        of_group.into_iter().any(|(_, names)| names.plural == plural)
     }
 }
 
@@ -240,22 +304,17 @@ mod tests {
     #[test]
     fn kinds_are_read_with_plural_and_scope() {
         let served = ServedKinds::read(&[&core(), &discovery()]).unwrap();
-        let Serving::Served { resource, namespaced } = served.serving(&Kind::new("apps", "v1", "Deployment"))
-        else {
-            panic!("served")
-        };
-        assert_eq!(
-            (resource.plural.as_str(), resource.api_version.as_str(), namespaced),
-            ("deployments", "apps/v1", true)
-        );
-        let Serving::Served { resource, namespaced } = served.serving(&Kind::new("", "v1", "Namespace"))
-        else {
-            panic!("served")
-        };
-        assert_eq!(
-            (resource.plural.as_str(), resource.api_version.as_str(), namespaced),
-            ("namespaces", "v1", false)
-        );
+        let found =
+            |kind| match served.known(&kind, || panic!("nobody asks for definitions of what is served")) {
+                Known::Present(Served { resource, namespaced }) => {
+                    (resource.plural, resource.api_version, namespaced)
+                }
+                other => panic!("{other:?}"),
+            };
+        let deployment = found(Kind::new("apps", "v1", "Deployment"));
+        assert_eq!(deployment, ("deployments".to_owned(), "apps/v1".to_owned(), true));
+        let namespace = found(Kind::new("", "v1", "Namespace"));
+        assert_eq!(namespace, ("namespaces".to_owned(), "v1".to_owned(), false));
         assert_eq!(served.kinds().count(), 2);
         // What was made in a version that is no longer served is found in another.
         assert_eq!(served.in_any_version(&Kind::new("apps", "v1beta1", "Deployment")).version, "v1");
@@ -263,11 +322,41 @@ mod tests {
         assert_eq!(served.namespaced().count(), 1);
     }
 
-    #[test]
-    fn a_kind_whose_server_does_not_answer_is_not_taken_for_absent() {
+    /// `apps` has a definition of each of these plurals.
+    fn listed(plurals: &[&str]) -> Definitions {
+        Definitions::Listed(plurals.iter().map(|plural| (*plural).to_owned()).collect())
+    }
+
+    #[rstest]
+    #[case::never_heard_of("example.com/v1/Widget", listed(&[]), true)]
+    #[case::all_definitions_are_served("apps/v1/Widget", listed(&["deployments"]), true)]
+    #[case::its_definition_may_be_served_soon("apps/v1/Widget", listed(&["deployments", "widgets"]), false)]
+    #[case::the_whole_group_may_be_served_soon("example.com/v1/Widget", listed(&["widgets"]), false)]
+    #[case::definitions_are_not_listed("example.com/v1/Widget", Definitions::Unread, false)]
+    #[case::they_may_not_be("example.com/v1/Widget", Definitions::Forbidden { settled: false }, false)]
+    #[case::they_may_not_be_and_time_has_passed("example.com/v1/Widget", Definitions::Forbidden { settled: true }, true)]
+    #[case::its_server_does_not_answer("metrics.k8s.io/v1/PodMetrics", listed(&[]), false)]
+    #[case::another_version_is_served("apps/v2/Deployment", listed(&[]), false)]
+    fn a_kind_is_absent_only_by_proof(
+        #[case] kind: &str,
+        #[case] definitions: Definitions,
+        #[case] absent: bool,
+    ) {
         let served = ServedKinds::read(&[&discovery()]).unwrap();
-        assert_eq!(served.serving(&Kind::new("apps", "v2", "Deployment")), Serving::Not);
-        assert_eq!(served.serving(&Kind::new("metrics.k8s.io", "v1", "PodMetrics")), Serving::Unknown);
+        let [group, version, name] = kind.split('/').collect::<Vec<_>>().try_into().unwrap();
+        match served.known(&Kind::new(group, version, name), || definitions) {
+            Known::Absent(_) => assert!(absent),
+            Known::Unknown(why) => assert!(!absent && why.contains(name), "{why}"),
+            Known::Present(served) => panic!("{served:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_defined_and_not_served_and_what_does_not_answer_cannot_be_looked_at() {
+        let served = ServedKinds::read(&[&discovery()]).unwrap();
+        let defined = ["deployments.apps", "widgets.example.com", "gadgets.example.com"];
+        let unseen: Vec<&str> = served.unseen(defined.into_iter()).into_iter().collect();
+        assert_eq!(unseen, ["example.com", "metrics.k8s.io"]);
     }
 
     #[test]

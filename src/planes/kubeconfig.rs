@@ -32,10 +32,8 @@ use self::{
     document::Node,
     fields::{Kubeconfig, Section},
 };
-use super::{
-    access::{Auth, RemoteAccess},
-    addresses::AddressPolicy,
-};
+use super::access::{Auth, RemoteAccess};
+use crate::core::net::AddressPolicy;
 
 /// Why a description of a cluster is not used. Holds nothing of the description but names of fields and Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -56,6 +54,8 @@ pub enum RefusalKind {
     Refused,
     /// A Secret or a key of one is not there: it may still come.
     SecretMissing,
+    /// A Secret is there and may not be read: that may be allowed.
+    SecretUnreadable,
 }
 
 impl Refusal {

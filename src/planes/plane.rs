@@ -9,14 +9,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::BoxError;
 
 use super::{
-    Capabilities, Follow, Followed, Kind, PlaneKey, RemoteChange, ServedKinds, Serving,
+    Capabilities, Follow, Followed, Kind, PlaneKey, RemoteChange, Served, ServedKinds,
     client::Connection,
-    connector::Facts,
+    connector::{Defined, Facts},
+    kinds::Definitions,
+    room::Room,
     subscribers::Subscribers,
     turns::Turns,
     watches::{FIRST_RETRY, Follows, Surroundings},
 };
-use crate::metrics::PlaneMetrics;
+use crate::{core::known::Known, metrics::PlaneMetrics};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
@@ -47,6 +49,8 @@ pub(super) struct Session {
     tasks: TaskTracker,
     changes: Subscribers<RemoteChange>,
     kinds: watch::Receiver<Arc<ServedKinds>>,
+    defined: Arc<Defined>,
+    room: Arc<Room>,
     slots: Arc<Semaphore>,
     turns: Turns,
     follows: Follows,
@@ -59,6 +63,7 @@ impl Session {
         tasks: TaskTracker,
         changes: Subscribers<RemoteChange>,
         kinds: watch::Receiver<Arc<ServedKinds>>,
+        defined: Arc<Defined>,
         concurrency: usize,
         metrics: Arc<PlaneMetrics>,
     ) -> Arc<Self> {
@@ -70,6 +75,8 @@ impl Session {
             tasks,
             changes,
             kinds,
+            defined,
+            room: connection.room.clone(),
             slots: Arc::new(Semaphore::new(concurrency.max(1))),
             // Some of their calls go to the control plane.
             turns: Turns::new(concurrency.div_ceil(2).max(1)),
@@ -94,6 +101,12 @@ impl Plane {
     /// The same connection, of which more is known.
     pub(super) fn with(&self, server_version: String, capabilities: Capabilities) -> Self {
         Self { server_version, capabilities, ..self.clone() }
+    }
+
+    /// The same, of another connector.
+    #[cfg(test)]
+    pub(super) fn numbered(self, id: u64) -> Self {
+        Self { id, ..self }
     }
 
     pub(super) const fn id(&self) -> u64 {
@@ -148,9 +161,35 @@ impl Plane {
         self.session.kinds.borrow().clone()
     }
 
-    /// Whether it serves `kind` now.
-    pub fn serving(&self, kind: &Kind) -> Serving {
-        self.session.kinds.borrow().serving(kind)
+    /// What is known of `kind` on it now.
+    pub fn known(&self, kind: &Kind) -> Known<Served> {
+        self.kinds().known(kind, || self.session.defined.of(&kind.group))
+    }
+
+    /// As [`Plane::known`], of the first of these versions that is served, or else of any other: objects that were made in one
+    /// version are there in each.
+    pub fn known_in(&self, group: &str, versions: &[&str], kind: &str) -> Known<Served> {
+        let kinds = self.kinds();
+        let of = |version: &str| Kind::new(group, version, kind);
+        let served = versions.iter().map(|version| of(version)).find(|kind| kinds.kinds().any(|k| k == kind));
+        let first = served.unwrap_or_else(|| kinds.in_any_version(&of(versions.first().unwrap_or(&""))));
+        self.known(&first)
+    }
+
+    /// The groups of which objects may be there that nobody can see: their server does not answer, or they are not served
+    /// yet. The error says why not even that is known.
+    pub fn unseen(&self) -> Result<Vec<String>, &'static str> {
+        let (kinds, defined) = (self.kinds(), self.session.defined.names());
+        let defined = match (defined, self.session.defined.of("")) {
+            (Some(names), _) => names,
+            // As good as can be: what is served is all that Kantor may know.
+            (None, Definitions::Forbidden { .. }) => vec![],
+            (None, _) => {
+                return Err("the custom resource definitions of the data plane have not been listed");
+            }
+        };
+        let unseen = kinds.unseen(defined.iter().map(String::as_str));
+        Ok(unseen.into_iter().map(ToOwned::to_owned).collect())
     }
 
     /// What is measured of it.
@@ -182,6 +221,7 @@ impl Plane {
             kinds: session.kinds.clone(),
             first_retry: FIRST_RETRY,
             metrics: session.metrics.clone(),
+            room: session.room.clone(),
         })
     }
 

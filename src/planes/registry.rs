@@ -16,8 +16,12 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange, client::ClientSettings,
-    connector::Connector, credentials_expiry, subscribers::Subscribers,
+    Access, AccessChange, AddressPolicy, Plane, PlaneKey, PlaneState, RemoteChange,
+    client::ClientSettings,
+    connector::{Connector, Machine},
+    credentials_expiry,
+    room::Limits,
+    subscribers::Subscribers,
 };
 use crate::{
     metrics::{Metrics, PlaneMetrics},
@@ -45,6 +49,8 @@ pub struct PlaneOptions {
     pub burst: u32,
     /// Addresses that planes may have.
     pub addresses: AddressPolicy,
+    /// How much each plane may say.
+    pub limits: Limits,
     /// Leave to write to planes.
     pub permit: &'static Permit,
 }
@@ -61,6 +67,7 @@ impl Default for PlaneOptions {
             qps: 100,
             burst: 200,
             addresses: AddressPolicy::default(),
+            limits: Limits::default(),
             permit: &ALWAYS,
         }
     }
@@ -76,6 +83,7 @@ impl PlaneOptions {
             burst: self.burst,
             permit: self.permit,
             addresses: self.addresses,
+            limits: self.limits,
         }
     }
 }
@@ -172,14 +180,20 @@ impl Planes {
     /// Wants a plane connected, with this access. The same again does nothing; other credentials are used from the
     /// next request on, with all watches kept; another server or authority makes it reconnect.
     pub fn want(&self, key: &PlaneKey, access: Access) {
-        self.want_known(key, access, None);
+        self.want_known(key, access, None, None);
     }
 
     /// As [`Planes::want`], for a plane that is known to be the cluster with this UID: another cluster at its address
     /// is reported as [`DisconnectReason::IdentityChanged`](super::DisconnectReason::IdentityChanged) and not used.
     /// Without it a plane is the cluster that answers first. It counts from the first call on; to accept another
-    /// cluster, [`Planes::forget`] the plane and want it anew.
-    pub fn want_known(&self, key: &PlaneKey, access: Access, cluster_uid: Option<String>) {
+    /// cluster, [`Planes::forget`] the plane and want it anew. `last_contact` is when it is known to have answered last.
+    pub fn want_known(
+        &self,
+        key: &PlaneKey,
+        access: Access,
+        cluster_uid: Option<String>,
+        last_contact: Option<jiff::Timestamp>,
+    ) {
         let mut wanted = self.wanted.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = wanted.get(key) {
             known.metrics.credentials_expire(expiry(&access));
@@ -198,8 +212,9 @@ impl Planes {
         let (access, accesses) = watch::channel(access);
         let (stop, ended) = (self.stop.child_token(), CancellationToken::new());
         let hub = self.hub.clone();
+        let machine = Machine::new(cluster_uid, last_contact);
         let (connector, state) =
-            Connector::new(key.clone(), id, accesses, cluster_uid, hub, metrics.clone(), stop.clone());
+            Connector::new(key.clone(), id, accesses, machine, hub, metrics.clone(), stop.clone());
         let end = ended.clone().drop_guard();
         // Tracked inside the task, so that whoever waits for the end finds it off the books.
         let running = self.tasks.track_future(connector.run());

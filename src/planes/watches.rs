@@ -2,6 +2,7 @@
 
 mod follow;
 mod progress;
+mod reader;
 mod store;
 
 use std::{
@@ -19,8 +20,9 @@ use kube::{
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(super) use self::follow::start;
 use self::{progress::Progress, store::Store};
-use super::{PlaneKey, ServedKinds, subscribers::Subscribers};
+use super::{PlaneKey, ServedKinds, room::Room, subscribers::Subscribers};
 use crate::metrics::PlaneMetrics;
 
 /// How much of each object is followed.
@@ -41,6 +43,11 @@ pub enum FollowState {
     Synced,
     /// The plane does not serve this kind; it is tried again when that changes.
     NotInstalled,
+    /// The credentials may not list or watch it, which somebody has to change; it is tried again.
+    Denied {
+        /// Why, free of anything that changes from try to try.
+        error: String,
+    },
     /// It cannot be listed or watched and is tried again; what the store holds may be behind.
     Failing {
         /// Why, free of anything that changes from try to try.
@@ -117,6 +124,24 @@ impl Followed {
         self.store.get(namespace, name).map(Arc::new)
     }
 
+    /// The names of all objects, in no order.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.store.names()
+    }
+
+    /// Waits until the first list is over: it has been read, or it failed.
+    pub(super) async fn tried(&self) -> FollowState {
+        let mut state = self.state.subscribe();
+        // The sender lives as long as `self`.
+        let tried = state.wait_for(|state| *state != FollowState::Listing).await.map(|state| state.clone());
+        tried.unwrap_or(FollowState::Listing)
+    }
+
+    /// Tells when the state changes.
+    pub(super) fn states(&self) -> watch::Receiver<FollowState> {
+        self.state.subscribe()
+    }
+
     /// All objects, in no order.
     pub fn all(&self) -> Vec<DynamicObject> {
         self.store.all()
@@ -146,7 +171,7 @@ impl Followed {
 
     /// As [`Followed::synced`], for as long as it is worth waiting. A list that is under way is waited for, since one of many
     /// objects takes longer than any other call may: what is not known yet is neither gone nor in trouble. One that fails is
-    /// given `patience` to succeed.
+    /// given `patience` to succeed, and one that is not allowed none: time alone does not change that.
     pub async fn listed(&self, patience: Duration) -> bool {
         // As good as always, and asked for several kinds in each reconcile.
         if self.is_synced() {
@@ -155,12 +180,26 @@ impl Followed {
         let mut state = self.state.subscribe();
         let listed = async {
             let under_way = state.wait_for(|state| *state != FollowState::Listing);
-            if timeout(LONGEST_LIST, under_way).await.is_ok_and(|state| state.is_ok()) {
+            let ended = timeout(LONGEST_LIST, under_way).await;
+            let is_denied = |state: &FollowState| matches!(state, FollowState::Denied { .. });
+            if ended.is_ok_and(|state| state.is_ok_and(|state| !is_denied(&state))) {
                 timeout(patience, self.synced()).await.ok();
             }
         };
         self.stop.run_until_cancelled(listed).await;
         self.is_synced()
+    }
+
+    /// Why it may not be listed or watched, if it may not be; that is known when the first list has ended, for which it is waited
+    /// no longer than `patience`.
+    pub async fn denied(&self, patience: Duration) -> Option<String> {
+        let mut state = self.state.subscribe();
+        let known = timeout(patience, state.wait_for(|state| *state != FollowState::Listing));
+        self.stop.run_until_cancelled(known).await;
+        match self.state() {
+            FollowState::Denied { error } => Some(error),
+            _ => None,
+        }
     }
 
     /// Whether the watch has ended: the plane was disconnected or forgotten, or nobody needs it any more. The store
@@ -191,6 +230,8 @@ pub(super) struct Surroundings {
     /// When to ask again for what the server refuses; then later each time.
     pub(super) first_retry: Duration,
     pub(super) metrics: Arc<PlaneMetrics>,
+    /// How much may be kept.
+    pub(super) room: Arc<Room>,
 }
 
 /// How long to wait for a watch to tell of what was written. What it has not told by then is looked up.

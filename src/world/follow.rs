@@ -1,31 +1,30 @@
 //! Following one kind: its watch fills a store and tells which objects changed.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt::Debug,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use futures::{Stream, StreamExt, pin_mut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api, Resource, ResourceExt,
     core::ApiResource,
     runtime::{
         reflector::{self, ObjectRef, Store, store::Writer},
-        watcher::{self, Event, watcher},
+        watcher::Event,
     },
 };
 use serde::de::DeserializeOwned;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
-use super::sync::{self, KindState, SyncBoard};
-use crate::{
-    metrics::Metrics,
-    reading::{PAGE, Read},
+use super::{
+    sync::{self, KindState, SyncBoard},
+    watching::{Failure, Told, Watching},
 };
+use crate::{core::backoff::Backoff, metrics::Metrics, reading::Read};
 
 /// A kind that can be followed.
 pub trait Followed:
@@ -87,32 +86,30 @@ pub(super) fn start<K: Followed, W: Send + 'static>(
             store: store.clone(),
             writer: writer.clone(),
             listed: HashMap::new(),
+            unreadable: BTreeMap::new(),
             sync: board.clone(),
             changed: changed.clone(),
             wake: wake.clone(),
         };
-        let listing = watcher::Config::default().page_size(PAGE);
-        let config = watcher::Config { label_selector: selection.labels.clone(), ..listing };
+        let mut watching = Watching::new(api, selection.labels.clone());
         let stop = stop.clone();
         tasks.spawn(async move {
-            let mut wait = FIRST_RETRY;
+            let mut backoff = Backoff::new(FIRST_RETRY, LAST_RETRY);
             let following = async {
                 loop {
-                    // A watch that is resumed after a failure tells nothing until something changes. So each failure
-                    // is followed by a new list, whose end is told.
-                    let synced = follower.run(watcher(api.clone(), config.clone())).await;
+                    let failure = watching.run(|told| follower.hear(told)).await;
+                    follower.report(&failure);
                     metrics.watch_restarted(&kind);
-                    wait = if synced { FIRST_RETRY } else { (wait * 2).min(LAST_RETRY) };
-                    tokio::time::sleep(wait).await;
+                    tokio::time::sleep(backoff.after(failure.stood, failure.asked())).await;
                 }
             };
-            stop.run_until_cancelled(following).await;
+            stop.run_until_cancelled(Box::pin(following)).await;
         });
     }
     store
 }
 
-/// When to try again what failed; then later each time, until it works.
+/// When to try again what failed; then later each time, until it has worked for a while.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
@@ -126,34 +123,27 @@ struct Follower<K: Followed, F, G> {
     writer: Arc<Mutex<Writer<K>>>,
     /// What a list in progress has named so far; nothing for what cannot be read and never could.
     listed: HashMap<ObjectRef<K>, Option<K>>,
+    /// What cannot be read, and why; with what a list in progress has named of it.
+    unreadable: BTreeMap<String, String>,
     sync: SyncBoard,
     changed: Arc<F>,
     wake: Arc<G>,
 }
 
 impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follower<K, F, G> {
-    /// Takes events until one is a failure; tells whether there was a list before it.
-    async fn run(&mut self, events: impl Stream<Item = watcher::Result<Event<Read<K>>>>) -> bool {
-        pin_mut!(events);
-        let mut synced = false;
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => {
-                    synced |= matches!(event, Event::InitDone);
-                    self.take(event);
-                }
-                Err(error) => {
-                    self.report(&error);
-                    break;
-                }
-            }
+    fn hear(&mut self, told: Told<Read<K>>) {
+        match told {
+            Told::Event(event) => self.take(event),
+            Told::Watching => self.note_synced(),
         }
-        synced
     }
 
     fn take(&mut self, event: Event<Read<K>>) {
         match event {
-            Event::Init => self.listed.clear(),
+            Event::Init => {
+                self.listed.clear();
+                self.unreadable.clear();
+            }
             Event::InitApply(object) => {
                 let key = key_of(object.meta());
                 if self.follows(&key) {
@@ -174,12 +164,14 @@ impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follo
             }
             Event::Delete(object) => {
                 let key = key_of(object.meta());
+                self.unreadable.remove(&key.to_string());
                 // The store drops an object by its key alone, so that of an unreadable one does as well.
                 let last = object.0.ok().or_else(|| self.known(&key).map(Arc::unwrap_or_clone));
                 if let Some(last) = last.filter(|_| self.follows(&key)) {
                     self.write([Event::Delete(last)]);
                     (self.wake)(self.tell(&key));
                 }
+                self.note_synced();
             }
         }
     }
@@ -212,9 +204,10 @@ impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follo
     }
 
     /// The object without what nobody reads, or, if it is malformed, the last version that was not.
-    fn readable(&self, object: Read<K>) -> Option<K> {
+    fn readable(&mut self, object: Read<K>) -> Option<K> {
         match object.0 {
             Ok(mut object) => {
+                self.unreadable.remove(&key_of::<K>(object.meta()).to_string());
                 // It repeats the whole object, the values of Secrets included.
                 object.annotations_mut().remove("kubectl.kubernetes.io/last-applied-configuration");
                 Some(object)
@@ -225,6 +218,7 @@ impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follo
                     object = %key, error = invalid.error,
                     "this object does not fit its kind and is not followed until it is corrected"
                 );
+                self.unreadable.insert(key.to_string(), invalid.error);
                 self.known(&key).map(Arc::unwrap_or_clone)
             }
         }
@@ -239,15 +233,33 @@ impl<K: Followed, W, F: Fn(&ObjectRef<K>, Option<&Arc<K>>) -> W, G: Fn(W)> Follo
     }
 
     fn note_synced(&self) {
-        if self.sync.set(&self.place, KindState::Synced) {
-            info!(kind = self.place, "following");
+        let state = match self.unreadable.first_key_value() {
+            None => KindState::Synced,
+            Some((first, _)) => KindState::Unreadable { count: self.unreadable.len(), first: first.clone() },
+        };
+        if self.sync.set(&self.place, state.clone()) {
+            if let KindState::Unreadable { count, first } = state {
+                warn!(
+                    kind = self.place,
+                    count,
+                    first,
+                    "following, but some objects cannot be read: nothing of this kind is taken for gone until they are corrected or deleted"
+                );
+            } else {
+                info!(kind = self.place, "following");
+            }
         }
     }
 
-    fn report(&self, error: &watcher::Error) {
-        let message = describe(error);
+    fn report(&self, failure: &Failure) {
+        let message = failure.to_string();
         if self.sync.set_failing(&self.place, message.clone()) {
-            warn!(kind = self.place, error = message, "cannot follow; trying again");
+            // A server that has just got a definition says so for a moment.
+            if failure.is_start_of_kind() {
+                info!(kind = self.place, error = message, "cannot follow yet; trying again");
+            } else {
+                warn!(kind = self.place, error = message, "cannot follow; trying again");
+            }
         }
     }
 }
@@ -260,62 +272,106 @@ fn key_of<K: Followed>(metadata: &ObjectMeta) -> ObjectRef<K> {
     }
 }
 
-fn describe(error: &watcher::Error) -> String {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        other => return other.to_string(),
-    };
-    // By the code: for a group that does not exist the server answers with a page, not with a reason.
-    if status.code == 404 {
-        return sync::NOT_INSTALLED.to_owned();
-    }
-    format!("{} ({})", status.message, status.code)
-}
-
 #[cfg(test)]
 mod tests {
-    use futures::stream;
     use kantor_api::Project;
     use serde_json::json;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_kind_counts_as_known_once_all_of_its_list_is_taken_in_and_only_then_somebody_is_woken() {
-        let project = |name: &str| -> Read<Project> {
-            let spec = json!({"deploymentPipelineRef": "default"});
-            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "acme"}, "spec": spec}))
-                .unwrap()
-        };
-        let list =
-            [Event::Init, Event::InitApply(project("a")), Event::InitApply(project("b")), Event::InitDone];
+    /// What was told, and whether the kind was known then.
+    type Seen = Arc<Mutex<Vec<(&'static str, bool)>>>;
+
+    type Changed = Box<dyn Fn(&ObjectRef<Project>, Option<&Arc<Project>>) + Send + Sync>;
+    type Woken = Box<dyn Fn(()) + Send + Sync>;
+
+    fn project(name: &str) -> Read<Project> {
+        let spec = json!({"deploymentPipelineRef": "default"});
+        serde_json::from_value(json!({"metadata": {"name": name, "namespace": "acme"}, "spec": spec}))
+            .unwrap()
+    }
+
+    /// One that does not fit its kind.
+    fn misfit(name: &str) -> Read<Project> {
+        let object = json!({"metadata": {"name": name, "namespace": "acme"}, "spec": "nonsense"});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn follower() -> (Follower<Project, Changed, Woken>, SyncBoard, Seen) {
         let (store, mut writer) = reflector::store();
         writer.apply_watcher_event(&Event::Init);
         writer.apply_watcher_event(&Event::InitDone);
         let board = SyncBoard::default();
         board.set("projects", KindState::Listing);
-        let seen: Arc<Mutex<Vec<(&str, bool)>>> = Arc::default();
+        let seen = Seen::default();
         let note = |what: &'static str| {
             let (board, seen) = (board.clone(), seen.clone());
             move || seen.lock().unwrap().push((what, board.behind("projects").is_none()))
         };
         let (taken_in, woken) = (note("taken in"), note("woken"));
-        let mut follower = Follower {
+        let changed: Changed = Box::new(move |_, _| taken_in());
+        let woken: Woken = Box::new(move |()| woken());
+        let follower = Follower {
             place: "projects".to_owned(),
             namespace: None,
             names: None,
             store,
             writer: Arc::new(Mutex::new(writer)),
             listed: HashMap::new(),
+            unreadable: BTreeMap::new(),
             sync: board.clone(),
-            changed: Arc::new(move |_: &ObjectRef<Project>, _: Option<&Arc<Project>>| taken_in()),
-            wake: Arc::new(move |()| woken()),
+            changed: Arc::new(changed),
+            wake: Arc::new(woken),
         };
-        assert!(follower.run(stream::iter(list.map(Ok))).await);
+        (follower, board, seen)
+    }
+
+    #[test]
+    fn a_kind_counts_as_known_once_all_of_its_list_is_taken_in_and_only_then_somebody_is_woken() {
+        let (mut follower, _, seen) = follower();
+        for event in
+            [Event::Init, Event::InitApply(project("a")), Event::InitApply(project("b")), Event::InitDone]
+        {
+            follower.hear(Told::Event(event));
+        }
         let expected = [("taken in", false), ("taken in", false), ("woken", true), ("woken", true)];
         assert_eq!(*seen.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_kind_with_objects_that_cannot_be_read_is_behind_until_they_are_corrected_or_deleted() {
+        let (mut follower, board, _) = follower();
+        let mut hear = |event| follower.hear(Told::Event(event));
+        let behind = || board.behind("projects");
+        hear(Event::Init);
+        hear(Event::InitApply(misfit("b")));
+        hear(Event::InitApply(project("c")));
+        hear(Event::InitDone);
+        assert!(behind().is_some_and(|why| why.starts_with("1 of its objects cannot be read")), "{board:?}");
+        assert!(format!("{board:?}").contains("acme"), "{board:?}");
+        assert_eq!(board.missing(), Vec::<String>::new(), "the others are looked after");
+        hear(Event::Apply(misfit("a")));
+        assert!(behind().is_some_and(|why| why.starts_with("2 of its objects")), "{board:?}");
+        hear(Event::Apply(project("b")));
+        assert!(behind().is_some_and(|why| why.starts_with("1 of its objects")), "{board:?}");
+        hear(Event::Delete(misfit("a")));
+        assert_eq!(behind(), None);
+        hear(Event::Apply(misfit("c")));
+        assert!(behind().is_some(), "what it was is known, what it is is not");
+        // Deleted while the watch was broken.
+        hear(Event::Init);
+        hear(Event::InitDone);
+        assert_eq!(behind(), None);
+    }
+
+    #[test]
+    fn a_watch_that_was_refused_and_stands_again_is_up_to_date() {
+        let (mut follower, board, _) = follower();
+        follower.hear(Told::Event(Event::Init));
+        follower.hear(Told::Event(Event::InitDone));
+        board.set_failing("projects", "too many requests".to_owned());
+        assert!(board.behind("projects").is_some());
+        follower.hear(Told::Watching);
+        assert_eq!(board.behind("projects"), None);
     }
 }

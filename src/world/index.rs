@@ -6,15 +6,17 @@ use std::{
     sync::Arc,
 };
 
-use crate::core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need};
+use crate::core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need, Place};
 
 /// The reverse index of all objects. There are several keys to each object: what is kept of each is little.
 #[derive(Default)]
-pub(super) struct Index {
+pub struct Index {
     objects: HashMap<Arc<Id>, Facts>,
     found: HashMap<Mark, Ids>,
     referring: HashMap<Mark, Ids>,
     owned: HashMap<String, Ids>,
+    /// By the places on data planes in which they say that they are.
+    placed: HashMap<Mark, Ids>,
     by_uid: HashMap<String, Arc<Id>>,
     /// What is reported to those who mind, by the way in which they are referred to: each report with how many make it.
     reports: HashMap<Mark, Vec<(u64, usize)>>,
@@ -48,7 +50,7 @@ impl Marks {
 
 impl Index {
     /// Takes in an object as it now is; tells who is to be woken.
-    pub(super) fn put(&mut self, facts: Facts) -> BTreeSet<Id> {
+    pub fn put(&mut self, facts: Facts) -> BTreeSet<Id> {
         let (id, before) = match self.objects.remove_entry(&facts.id) {
             Some((id, before)) => (id, Some(before)),
             None => (Arc::new(facts.id.clone()), None),
@@ -102,6 +104,11 @@ impl Index {
         listed(self.owned.get(uid))
     }
 
+    /// The objects that say that they are in a namespace of a data plane.
+    pub(super) fn placed(&self, place: &Place) -> Vec<Id> {
+        listed(self.placed.get(&self.marks.of(place)))
+    }
+
     /// Takes an object from where it was found to where it is now. Some keys are those of thousands: what stays is left alone.
     fn place(&mut self, id: &Arc<Id>, before: Option<&Facts>, after: Option<&Facts>) {
         let marks = &self.marks;
@@ -110,7 +117,9 @@ impl Index {
         let referred =
             |facts: &Facts| facts.needs.iter().flat_map(Need::keys).map(|key| marks.of(&key)).collect();
         moved(&mut self.referring, id, [before, after].map(|facts| facts.map(referred).unwrap_or_default()));
-        let owners = |facts: &Facts| facts.owners.clone();
+        let placed = |facts: &Facts| facts.places.iter().map(|place| marks.of(place)).collect();
+        moved(&mut self.placed, id, [before, after].map(|facts| facts.map(placed).unwrap_or_default()));
+        let owners = |facts: &Facts| facts.owners.iter().cloned().collect();
         moved(&mut self.owned, id, [before, after].map(|facts| facts.map(owners).unwrap_or_default()));
         let [old, new] = [before, after].map(|facts| facts.and_then(|facts| facts.uid.as_ref()));
         if old != new {
@@ -198,8 +207,9 @@ impl Index {
     }
 }
 
-fn moved<K: Eq + Hash>(map: &mut HashMap<K, Ids>, id: &Arc<Id>, [before, after]: [Vec<K>; 2]) {
-    for key in before.iter().filter(|key| !after.contains(key)) {
+/// Looked up, not searched for: an object may have as many keys as it has room for.
+fn moved<K: Eq + Hash>(map: &mut HashMap<K, Ids>, id: &Arc<Id>, [before, after]: [HashSet<K>; 2]) {
+    for key in before.difference(&after) {
         forget(map, key, id);
     }
     for key in after.into_iter().filter(|key| !before.contains(key)) {

@@ -29,6 +29,13 @@ pub enum KindState {
     Listing,
     /// The store has been filled and follows the watch.
     Synced,
+    /// The store follows the watch, but for objects that this operator cannot read.
+    Unreadable {
+        /// How many.
+        count: usize,
+        /// The first of them.
+        first: String,
+    },
     /// It cannot be listed or watched; the store, if it was filled, may be behind.
     Failing {
         /// What the API server said.
@@ -67,8 +74,7 @@ impl SyncBoard {
     /// Notes that the watch of `kind` failed; tells whether it did not before.
     pub(super) fn set_failing(&self, kind: &str, error: String) -> bool {
         let before = self.0.borrow().get(kind).cloned();
-        let synced_before =
-            matches!(before, Some(KindState::Synced | KindState::Failing { synced_before: true, .. }));
+        let synced_before = before.as_ref().is_some_and(|before| Self::why_missing(kind, before).is_none());
         self.set(kind, KindState::Failing { error, synced_before });
         !matches!(before, Some(KindState::Failing { .. }))
     }
@@ -94,6 +100,10 @@ impl SyncBoard {
         }
         followed.find_map(|(_, state)| match state {
             KindState::Synced => None,
+            // Which ones stands in the log: this is told to users, who need not know of each other.
+            KindState::Unreadable { count, .. } => {
+                Some(format!("{count} of its objects cannot be read by this operator, whose log names them"))
+            }
             KindState::Failing { error, .. } => Some(error.clone()),
             KindState::Listing => Some("it has not been listed yet".to_owned()),
         })
@@ -112,7 +122,9 @@ impl SyncBoard {
 
     fn why_missing(kind: &str, state: &KindState) -> Option<String> {
         match state {
-            KindState::Synced | KindState::Failing { synced_before: true, .. } => None,
+            KindState::Synced
+            | KindState::Unreadable { .. }
+            | KindState::Failing { synced_before: true, .. } => None,
             KindState::Listing => Some(format!("{kind}: being listed")),
             KindState::Failing { error, .. } => Some(format!("{kind}: {error}")),
         }

@@ -1,9 +1,12 @@
 //! Data planes: registration, credentials, faults, and what is left on them.
 
 mod command;
+mod holding;
+mod refusing;
 mod registering;
 mod renewing;
 mod trouble;
+mod truth;
 
 use std::time::Duration;
 

@@ -1,20 +1,28 @@
 //! Several operators: one leads, the others stand by.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kantor_api::{Organization, organization::OrganizationSpec};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Secret};
+use kantor_api::{Organization, Release, organization::OrganizationSpec};
 use kantor_testbed::{
     Cluster, Operator,
-    proxy::{Proxy, Record, Records},
+    proxy::{Action, Fault, Match, Proxy, Records, Verb},
     wait::{self, Seen},
 };
 use kube::{
     Api,
-    api::{ListParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use crate::{
+    acme::{environment, plane_ready, register},
+    release::support::{Plane, config_map, home, release},
+    support::{PATIENCE, Stage, control_plane, is_ready},
 };
 
-use crate::support::{PATIENCE, control_plane, is_ready};
+/// Where the Lease is: where the operator's role is.
+const LEASE_NAMESPACE: &str = "kantor-system";
 
 /// An operator behind a proxy of its own.
 struct Replica {
@@ -28,8 +36,10 @@ impl Replica {
         let kubeconfig = control_plane.operator_kubeconfig().await.unwrap().at(proxy.url(), proxy.ca_pem());
         let arguments = [
             "--leader-elect".to_owned(),
-            // Where its role is.
-            "--lease-namespace=kantor-system".to_owned(),
+            "--allow-loopback-planes".to_owned(),
+            // One write to a plane at a time: the others wait for their turns.
+            "--plane-concurrency=1".to_owned(),
+            format!("--lease-namespace={LEASE_NAMESPACE}"),
             format!("--lease-duration={lease}"),
             format!("--lease-renewal={}", lease * 2 / 3),
             "--lease-retry=500ms".to_owned(),
@@ -40,19 +50,23 @@ impl Replica {
     }
 
     async fn leads(&self) {
-        wait::until("it leads", PATIENCE, || async {
-            let (_, metrics) = self.operator.get("/metrics").await?;
-            let leads = metrics.contains("kantor_leader 1");
-            Ok(if leads { Seen::Done(()) } else { Seen::NotYet(self.operator.log()) })
-        })
-        .await
-        .unwrap();
+        leads(&self.operator).await;
     }
 
     /// What it wrote, beside the Lease.
     fn writes(&self) -> Records {
         self.proxy.requests().filter(|record| record.is_write() && record.resource() != "leases")
     }
+}
+
+async fn leads(operator: &Operator) {
+    wait::until("it leads", PATIENCE, || async {
+        let (_, metrics) = operator.get("/metrics").await?;
+        let leads = metrics.contains("kantor_leader 1");
+        Ok(if leads { Seen::Done(()) } else { Seen::NotYet(operator.log()) })
+    })
+    .await
+    .unwrap();
 }
 
 async fn stage() -> Cluster {
@@ -67,17 +81,6 @@ async fn create(control_plane: &Cluster, name: &str) {
     api.create(&PostParams::default(), &organization).await.unwrap();
 }
 
-/// Versions of all that operators write here, by resource and name.
-async fn versions(control_plane: &Cluster) -> BTreeMap<(String, String), Option<String>> {
-    let organizations: Api<Organization> = Api::all(control_plane.client());
-    let namespaces: Api<Namespace> = Api::all(control_plane.client());
-    let organizations = organizations.list_metadata(&ListParams::default()).await.unwrap();
-    let namespaces = namespaces.list_metadata(&ListParams::default()).await.unwrap();
-    let all = organizations.items.into_iter().map(|found| ("organizations", found.metadata));
-    let all = all.chain(namespaces.items.into_iter().map(|found| ("namespaces", found.metadata)));
-    all.map(|(of, found)| ((of.to_owned(), found.name.unwrap_or_default()), found.resource_version)).collect()
-}
-
 async fn ready(control_plane: &Cluster, name: &str) {
     let api: Api<Organization> = Api::all(control_plane.client());
     wait::until(&format!("{name} is ready"), PATIENCE, || async {
@@ -90,51 +93,93 @@ async fn ready(control_plane: &Cluster, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_was_stopped_writes_nothing_after_another_has_begun() {
-    let control_plane = stage().await;
-    let first = Replica::start(&control_plane, 12).await;
-    first.leads().await;
-    let second = Replica::start(&control_plane, 12).await;
-    create(&control_plane, "before").await;
-    ready(&control_plane, "before").await;
+    let (cluster, plane) = tokio::join!(stage(), Plane::start("plane"));
+    let Replica { operator, proxy } = Replica::start(&cluster, 12).await;
+    let first = Stage { operator, proxy, client: cluster.client(), control_plane: cluster };
+    leads(&first.operator).await;
+    create(&first.control_plane, "acme").await;
+    ready(&first.control_plane, "acme").await;
+    // Through the first proxy of the plane goes what the first operator asks for, through the second what the other one does.
+    register(&first, "plane", &plane.kubeconfig).await;
+    plane_ready(&first, "plane").await;
+    environment(&first, "dev", "plane").await;
+    first.create::<Release>(&release("before", &[("a", config_map("before", json!({})))])).await;
+    first.until_ready::<Release>("acme/before").await;
+    let second = Replica::start(&first.control_plane, 12).await;
     // It is ready to take over, and does nothing.
     second.operator.ready().await.unwrap();
     assert!(second.writes().is_empty(), "{}", second.writes());
 
-    // Stopped in the middle of its work.
-    for number in 0..30 {
-        create(&control_plane, &format!("during-{number}")).await;
-        if number == 15 {
-            first.operator.pause().unwrap();
-        }
-    }
+    // A write to the plane is under way, and others wait for it; one to the control plane is, too.
+    let held =
+        plane.proxy.fault(Fault::when(Match::new().writes().resource("configmaps")).then(Action::HoldBefore));
+    let objects: Vec<_> =
+        ["a", "b", "c", "d"].map(|name| (name, config_map(name, json!({"by": "first"})))).into();
+    first.create::<Release>(&release("during", &objects)).await;
+    held.await_hit(PATIENCE).await.unwrap();
+    let made = Match::new().verb(Verb::Create).resource("namespaces");
+    let held_at_home = first.proxy.fault(Fault::when(made).then(Action::HoldBefore));
+    create(&first.control_plane, "during").await;
+    held_at_home.await_hit(PATIENCE).await.unwrap();
+    // What happens to the Secret is not for the first one.
+    let secrets = Match::new().verb(Verb::Watch).resource("secrets");
+    let unheard = first.proxy.fault(Fault::when(secrets).then(Action::hide_events(|_| true)));
+    first.operator.pause().unwrap();
+
+    let elsewhere = Proxy::start(&plane.cluster).unwrap();
+    let kubeconfig = plane.kubeconfig.at(elsewhere.url(), elsewhere.ca_pem()).to_yaml();
+    first
+        .patch::<Secret>("acme/plane", json!({"data": null, "stringData": {"kubeconfig": kubeconfig}}))
+        .await;
+    unheard.await_hit(PATIENCE).await.unwrap();
     second.leads().await;
-    for number in 0..30 {
-        ready(&control_plane, &format!("during-{number}")).await;
-    }
-    let done = first.writes().len();
-    let before = versions(&control_plane).await;
+    first.until_ready::<Release>("acme/during").await;
+    ready(&first.control_plane, "during").await;
+    create(&first.control_plane, "later").await;
+    ready(&first.control_plane, "later").await;
+    let made_by_second = elsewhere.requests().filter(|r| r.is_write() && r.resource() == "configmaps");
+    assert_eq!(made_by_second.len(), 4, "{made_by_second}");
+
+    // It goes on, and cannot be told for a while who leads. What it was about to send is not sent, and it ends.
+    let untold = first.proxy.fault(Fault::when(Match::new().resource("leases")).then(Action::Hang));
+    let (here, there) = (first.proxy.mark(), plane.proxy.mark());
+    drop((held, held_at_home));
     first.operator.resume().unwrap();
-    // What it was about to do is not done, and it ends.
-    create(&control_plane, "after").await;
     let status = first.operator.ended().await.unwrap();
     assert!(!status.success(), "{status}");
-    assert!(first.operator.log().contains("lost the lease"), "{}", first.operator.log());
-    ready(&control_plane, "after").await;
-    // What it had looked up the lease for and not sent when it was stopped comes late: it has no effect, because it says of
-    // which version of the object it is. An Event has no effect either, and tells of what was done before.
-    let after = versions(&control_plane).await;
-    let changed = |record: &Record| {
-        let key = (record.resource().split('/').next().unwrap().to_owned(), record.name().to_owned());
-        before.get(&key) != after.get(&key)
+    let log = first.operator.log();
+    assert!(log.contains("lost the lease"), "{log}");
+    assert!(log.contains("does not lead"), "it tried to write: {log}");
+    untold.await_hit(PATIENCE).await.unwrap();
+    let late = plane.proxy.writes_since(there);
+    assert!(late.is_empty(), "{late}");
+    let late = first.proxy.writes_since(here).filter(|record| record.resource() != "leases");
+    assert!(late.is_empty(), "{late}");
+    assert!(plane.get("v1/ConfigMap", &home(), "d").await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_conflicts_with_a_change_by_somebody_else_is_made_again() {
+    let control_plane = stage().await;
+    let only = Replica::start(&control_plane, 3600).await;
+    only.leads().await;
+    let renewals = || Match::new().verb(Verb::Update).resource("leases");
+    let held = only.proxy.fault(Fault::when(renewals().nth(2)).then(Action::HoldBefore));
+    held.await_hit(PATIENCE).await.unwrap();
+    let leases: Api<Lease> = Api::namespaced(control_plane.client(), LEASE_NAMESPACE);
+    let touch = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    leases.patch("kantor", &PatchParams::default(), &Patch::Merge(touch)).await.unwrap();
+    let mark = only.proxy.mark();
+    held.release();
+    let is_renewal = |record: &kantor_testbed::proxy::Record, code| {
+        record.resource() == "leases" && record.verb() == Verb::Update && record.code() == Some(code)
     };
-    // It may have ended before the answer came.
-    let has_effect = |record: &Record| match record.code() {
-        _ if record.resource() == "events" => false,
-        Some(code) => code != 409,
-        None => changed(record),
-    };
-    let late: Vec<_> = first.writes().into_iter().skip(done).filter(has_effect).collect();
-    assert!(late.is_empty(), "{late:#?}");
+    only.proxy.await_request(|record| is_renewal(record, 409), PATIENCE).await.unwrap();
+    only.proxy.await_request_since(mark, |record| is_renewal(record, 200), PATIENCE).await.unwrap();
+    create(&control_plane, "acme").await;
+    ready(&control_plane, "acme").await;
+    let log = only.operator.log();
+    assert!(!log.contains("lost the lease") && log.matches("\"leading\"").count() == 1, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,9 +216,15 @@ async fn one_that_is_cut_off_stops_by_itself_and_a_server_that_was_away_is_no_re
     create(&control_plane, "acme").await;
     ready(&control_plane, "acme").await;
 
-    // Away for shorter than the lease: nothing changes.
+    // Away for shorter than the lease, and for long enough that it could not be renewed: nothing changes.
+    let failures = || second.operator.log().matches("cannot read or renew the lease").count();
+    let before = failures();
     second.proxy.refuse(true);
-    second.proxy.cut_connections();
+    wait::until("a renewal has failed", PATIENCE, || async {
+        Ok(if failures() > before { Seen::Done(()) } else { Seen::NotYet(second.operator.log()) })
+    })
+    .await
+    .unwrap();
     second.proxy.refuse(false);
     create(&control_plane, "globex").await;
     ready(&control_plane, "globex").await;

@@ -4,4 +4,6 @@ mod claiming;
 mod deleting;
 mod guarding;
 mod serving;
+mod starting;
 pub mod support;
+mod telling;

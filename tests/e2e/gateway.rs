@@ -1,9 +1,12 @@
 //! Plays the gateway of a plane: accepts Gateways, routes and policies as the real one does. (What real traffic makes of
 //! them is tested with the real one.)
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use futures::StreamExt;
@@ -35,8 +38,8 @@ const OTHERS: [&str; 2] =
 /// Accepts what it sees until it is dropped.
 pub struct StandIn {
     _watches: JoinSet<()>,
-    /// Whether policies are left without an answer.
-    undecided: Arc<AtomicBool>,
+    /// Kinds of policies that are left without an answer.
+    undecided: Arc<Mutex<BTreeSet<&'static str>>>,
     /// Whether everything is refused.
     refusing: Arc<AtomicBool>,
     client: Client,
@@ -45,7 +48,8 @@ pub struct StandIn {
 impl StandIn {
     pub fn on(plane: &Plane) -> Self {
         let mut watches = JoinSet::new();
-        let (undecided, refusing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (undecided, refusing) =
+            (Arc::<Mutex<BTreeSet<&'static str>>>::default(), Arc::new(AtomicBool::new(false)));
         for kind in ROUTES.into_iter().chain(POLICIES).chain(OTHERS) {
             let (all, client) = (plane.api(kind, ""), plane.client.clone());
             let answer = Answer { client, undecided: undecided.clone(), refusing: refusing.clone() };
@@ -63,12 +67,17 @@ impl StandIn {
 
     /// From now on policies get no answer.
     pub fn hesitate(&self) {
-        self.undecided.store(true, Ordering::SeqCst);
+        self.hesitate_about(&POLICIES);
+    }
+
+    /// From now on policies of these kinds get no answer, and those of others do.
+    pub fn hesitate_about(&self, kinds: &[&'static str]) {
+        *self.undecided.lock().unwrap() = kinds.iter().copied().collect();
     }
 
     /// Policies are answered again, those included that had no answer.
     pub async fn decide(&self) {
-        self.undecided.store(false, Ordering::SeqCst);
+        self.hesitate_about(&[]);
         self.look_again().await;
     }
 
@@ -95,7 +104,7 @@ impl StandIn {
 
 struct Answer {
     client: Client,
-    undecided: Arc<AtomicBool>,
+    undecided: Arc<Mutex<BTreeSet<&'static str>>>,
     refusing: Arc<AtomicBool>,
 }
 
@@ -123,7 +132,7 @@ impl Answer {
     }
 
     async fn accept_policy(&self, kind: &str, policy: &DynamicObject, route: &DynamicObject) {
-        if !self.undecided.load(Ordering::SeqCst) {
+        if !self.undecided.lock().unwrap().contains(kind) {
             self.write(kind, policy, "ancestors", "ancestorRef", parents(route)).await;
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kantor::core::hierarchy::Kind;
-use kantor_api::{Organization, organization::OrganizationSpec};
+use kantor_api::{Deployment, Endpoint, Environment, Organization, Project, organization::OrganizationSpec};
 use kantor_testbed::{
     proxy::{Mark, Record, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
@@ -16,7 +16,10 @@ use kube::{Api, api::DeleteParams};
 use serde_json::json;
 
 use self::chain::{Item, chain, create_all, shuffled, the, until_all_gone};
-use crate::support::{PATIENCE, Stage, is_ready, plane_kubeconfig};
+use crate::{
+    deployment::support::{IMAGE, Shop, endpoint, item, labelled, namespace},
+    support::{PATIENCE, Stage, is_ready, plane_kubeconfig},
+};
 
 async fn start() -> (Stage, Snapshot) {
     let stage = Stage::start().await;
@@ -284,4 +287,111 @@ async fn what_is_as_it_should_be_costs_nothing_and_what_is_paused_is_left_alone(
     component.until_gone(&stage).await;
     track.until_gone(&stage).await;
     second.until_ready(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_deleted_without_the_children_of_the_original() {
+    let (stage, _) = start().await;
+    let items = chain(&stage).await;
+    create_all(&stage, &items).await;
+    stage.until_quiet().await;
+    let mark = stage.proxy.mark();
+    for (kind, child) in [
+        (Kind::Component, Kind::DeploymentTrack),
+        (Kind::Project, Kind::Component),
+        (Kind::DeploymentTrack, Kind::DeployableArtifact),
+        (Kind::Environment, Kind::DeploymentPipeline),
+        (Kind::DataPlane, Kind::Environment),
+    ] {
+        let (copy, child) = (the(&items, kind).copied("copy"), the(&items, child));
+        copy.create(&stage).await;
+        child.until_lacks(&stage, "ReferenceAmbiguous", "copy").await;
+        copy.until(&stage, "is held", |object| object?.metadata.finalizers.clone()).await;
+        copy.delete(&stage).await;
+        copy.until_gone(&stage).await;
+        child.until_ready(&stage).await;
+    }
+    assert_eq!(deleted_since(&stage, mark), [] as [&str; 0]);
+    for item in &items {
+        let found = item.get(&stage).await.unwrap_or_else(|| panic!("{item:?} is gone"));
+        assert!(found.metadata.deletion_timestamp.is_none(), "{found:#?}");
+    }
+
+    // Of two that both go, nothing stays.
+    let copy = the(&items, Kind::Component).copied("copy");
+    copy.create(&stage).await;
+    copy.until(&stage, "is held", |object| object?.metadata.finalizers.clone()).await;
+    copy.delete(&stage).await;
+    the(&items, Kind::Component).delete(&stage).await;
+    for kind in [Kind::Component, Kind::DeploymentTrack, Kind::Deployment, Kind::DeployableArtifact] {
+        the(&items, kind).until_gone(&stage).await;
+    }
+    copy.until_gone(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_for_the_original_goes_on_when_a_copy_is_deleted() {
+    let shop = Shop::open().await;
+    let stage = &shop.stage;
+    shop.artifact("cart", "cart", IMAGE, json!({"endpointTemplates": [endpoint("api", 8080)]})).await;
+    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let deployment = shop.ready("cart").await;
+    let home = namespace(&deployment);
+    let uids = async || {
+        let live = shop.live(&deployment, "Deployment").await["metadata"]["uid"].clone();
+        let space = shop.plane.get("v1/Namespace", "", &home).await.unwrap();
+        assert!(space["metadata"]["deletionTimestamp"].is_null(), "{space:#}");
+        (live, space["metadata"]["uid"].clone())
+    };
+    let before = uids().await;
+
+    // An environment: it has taken the namespace into its own record.
+    let copy: Environment =
+        labelled("Environment", "dev-copy", &[("name", "dev")], json!({"dataPlaneRef": "plane"}));
+    stage.create(&copy).await;
+    shop.says("cart", "Ready", "False", "ReferenceAmbiguous").await;
+    stage
+        .until("the copy has recorded the namespace", "acme/dev-copy", |found: Option<&Environment>| {
+            let recorded = &found?.status.as_ref()?.namespaces;
+            recorded.iter().any(|record| record.name == home).then_some(())
+        })
+        .await;
+    stage.delete::<Environment>("acme/dev-copy").await;
+    stage.until_gone::<Environment>("acme/dev-copy").await;
+    shop.ready("cart").await;
+    assert_eq!(uids().await, before);
+
+    // A project: the namespaces are recorded under the name that both have.
+    let spec = json!({"deploymentPipelineRef": "default"});
+    stage.create::<Project>(&labelled("Project", "shop-copy", &[("name", "shop")], spec)).await;
+    shop.says("cart", "Ready", "False", "ReferenceAmbiguous").await;
+    stage
+        .until("the copy is held", "acme/shop-copy", |found: Option<&Project>| {
+            found?.metadata.finalizers.clone()
+        })
+        .await;
+    stage.delete::<Project>("acme/shop-copy").await;
+    stage.until_gone::<Project>("acme/shop-copy").await;
+    shop.ready("cart").await;
+    assert_eq!(uids().await, before);
+
+    // A Deployment: the Endpoint is the other one's.
+    let endpoints: Api<Endpoint> = Api::namespaced(stage.client.clone(), "acme");
+    let endpoint = endpoints.list(&kube::api::ListParams::default()).await.unwrap().items.remove(0);
+    let labels = [
+        ("project", "shop"),
+        ("component", "cart"),
+        ("deployment-track", "main"),
+        ("environment", "dev"),
+        ("name", "cart"),
+    ];
+    let spec = json!({"deploymentArtifactRef": "cart"});
+    stage.create::<Deployment>(&labelled("Deployment", "cart-copy", &labels, spec)).await;
+    shop.says("cart-copy", "Ready", "False", "DuplicateDeployment").await;
+    shop.delete("cart-copy").await;
+    let now = endpoints.get(&endpoint.metadata.name.unwrap()).await.unwrap();
+    assert_eq!((now.metadata.uid, now.metadata.deletion_timestamp), (endpoint.metadata.uid, None));
+    shop.ready("cart").await;
+    assert_eq!(uids().await, before);
+    assert_eq!(item(&shop.ready("cart").await, "Deployment").name, item(&deployment, "Deployment").name);
 }

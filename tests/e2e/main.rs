@@ -9,7 +9,9 @@
 #![allow(clippy::large_futures, reason = "tests have room on their stacks")]
 
 mod acme;
+mod apart;
 mod data_plane;
+mod definitions;
 mod deployment;
 mod electing;
 mod endpoint;
@@ -22,4 +24,5 @@ mod process;
 mod release;
 mod restoring;
 mod scoping;
+mod silence;
 mod support;

@@ -14,7 +14,7 @@ use self::collector::{Collector, Span};
 use crate::{
     acme::{acme_with, plane_says, register},
     deployment::support::{IMAGE, Shop, endpoint, namespace},
-    release::support::{Plane, Theatre, config_map},
+    release::support::{Plane, Theatre, config_map, is_probe},
     support::{PATIENCE, Stage},
 };
 
@@ -91,6 +91,46 @@ pub async fn until_looked_at(stage: &Stage, controller: &str, before: f64) {
     until_value(stage, "kantor_reconciles_total", &labels, |count| count > before).await;
 }
 
+/// Does something that wakes objects of these controllers, and waits until each of them has looked. Nothing may be under way
+/// when it begins: a look that was would be taken for the one that is waited for.
+pub async fn looked_at(stage: &Stage, controllers: &[&str], wake: impl Future<Output = ()>) {
+    let mut before = vec![];
+    for controller in controllers {
+        before.push((controller, looks(stage, controller).await));
+    }
+    wake.await;
+    for (controller, before) in before {
+        until_looked_at(stage, controller, before).await;
+    }
+}
+
+/// How often anything was looked at.
+async fn all_looks(stage: &Stage) -> f64 {
+    Scraped::of(stage).await.values("kantor_reconciles_total").sum()
+}
+
+/// Waits until nothing is looked at and nothing is asked while the operator probes a plane several times, a second or more
+/// apart. Its probes are the clock: on a busy machine they come as late as what it might still have to do.
+pub async fn until_at_rest(stage: &Stage, plane: &Plane) {
+    // Longer than anything that is looked at again and again: twice the three seconds that a workload is given.
+    const PROBES: usize = 7;
+    wait::until("nothing is looked at or asked for any more", PATIENCE, || async {
+        let (before, here, there) = (all_looks(stage).await, stage.proxy.mark(), plane.proxy.mark());
+        wait::until("the plane is probed", PATIENCE, || async {
+            let probes = plane.proxy.since(there).filter(is_probe).len();
+            Ok(if probes >= PROBES { Seen::Done(()) } else { Seen::NotYet(format!("{probes} times")) })
+        })
+        .await?;
+        let (looks, asked) = (all_looks(stage).await - before, plane.all_since(there));
+        let requests = stage.proxy.since(here);
+        let rests = looks == 0.0 && asked.is_empty() && requests.is_empty();
+        let seen = format!("{looks} looks, and\n{requests}\n{asked}");
+        Ok(if rests { Seen::Done(()) } else { Seen::NotYet(seen) })
+    })
+    .await
+    .unwrap();
+}
+
 /// Waits until the operator has its data planes: until then it asks for nothing, and has seen nothing.
 pub async fn until_connected(stage: &Stage) {
     let registered: Api<DataPlane> = Api::all(stage.client.clone());
@@ -106,7 +146,7 @@ pub async fn until_connected(stage: &Stage) {
 }
 
 /// Waits until a sample has a value.
-async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
+pub async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
     wait::until(&format!("{name} {labels:?}"), PATIENCE, || async {
         let value = Scraped::of(stage).await.get(name, labels);
         Ok(if value.is_some_and(&seen) { Seen::Done(()) } else { Seen::NotYet(format!("{value:?}")) })

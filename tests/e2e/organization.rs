@@ -13,7 +13,10 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::support::{PATIENCE, Stage, condition, is_ready};
+use crate::{
+    observing::{looks, until_looked_at},
+    support::{PATIENCE, Stage, condition, is_ready},
+};
 
 fn acme() -> Organization {
     Organization::new("acme", OrganizationSpec {})
@@ -77,15 +80,15 @@ async fn an_organization_gets_a_namespace_keeps_it_and_takes_it_along() {
 
     // Nothing to do costs nothing, also after a restart.
     stage.until_quiet().await;
-    let mark = stage.proxy.mark();
+    let (mark, looked) = (stage.proxy.mark(), looks(&stage, "organization").await);
     let organizations: Api<Organization> = Api::all(stage.client.clone());
     let touch = json!({"metadata": {"annotations": {"touched": "yes"}}});
     organizations.patch("acme", &PatchParams::default(), &Patch::Merge(touch)).await.unwrap();
-    let woken = |text: &str| text.lines().any(|l| l.contains("kantor_reconciles_total"));
-    assert!(woken(&stage.operator.get("/metrics").await.unwrap().1));
+    until_looked_at(&stage, "organization", looked).await;
     stage.until_quiet().await;
     stage.proxy.assert_no_requests_since(mark);
     stage.restart_operator().await;
+    until_looked_at(&stage, "organization", 0.0).await;
     stage.until_quiet().await;
     stage.proxy.assert_no_writes_since(mark);
     assert_eq!(told().await.unwrap().items.len(), 1, "one Event, on the change");

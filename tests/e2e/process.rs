@@ -160,6 +160,20 @@ fn kantor_at(cluster: &Cluster, arguments: &[&str]) -> (bool, String, String) {
 }
 
 #[test]
+fn logs_have_colours_where_somebody_sees_them_or_wants_them() {
+    let log = |arguments: &[&str]| {
+        let whole = [&["controller", "--kubeconfig", "/does/not/exist"], arguments].concat();
+        let (_, _, log) = kantor(&whole);
+        assert!(log.contains("kantor starts"), "{log}");
+        log.contains('\u{1b}')
+    };
+    assert!(!log(&[]), "this is a pipe");
+    assert!(log(&["--log-color=always"]));
+    assert!(!log(&["--log-color=never"]));
+    assert!(!log(&["--log-color=always", "--log-format=json"]));
+}
+
+#[test]
 fn bad_arguments_are_refused_with_what_was_expected() {
     for (arguments, expected) in [
         (

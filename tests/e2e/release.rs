@@ -6,6 +6,7 @@ mod health;
 mod keeping;
 mod large;
 mod moving;
+pub mod neighbours;
 mod ordering;
 mod owning;
 mod recording;

@@ -149,11 +149,6 @@ pub async fn plane_kubeconfig(plane: &Cluster) -> KubeconfigSpec {
     plane.data_plane_kubeconfig().await.unwrap()
 }
 
-/// An operator beside the one that a stage has.
-pub async fn another_operator(stage: &Stage) -> Operator {
-    operator_with(&stage.control_plane, &stage.proxy, &[]).await
-}
-
 /// An operator with further arguments.
 pub async fn operator_with(control_plane: &Cluster, proxy: &Proxy, arguments: &[&str]) -> Operator {
     let kubeconfig = control_plane.operator_kubeconfig().await.unwrap().at(proxy.url(), proxy.ca_pem());

@@ -101,7 +101,7 @@ fn metrics_page() -> String {
 
 fn events_page() -> String {
     let mut page = format!(
-        "{NOTICE}# Events\n\nKantor publishes Events about its own objects: `kubectl -n NAMESPACE get events`, or \
+        "{NOTICE}# Events\n\nKantor publishes Events about its own objects: `kubectl -n NAMESPACE events`, or \
          `kubectl describe`. None has a\nsecret in it.\n"
     );
     let (only, conditions): (Vec<Word>, Vec<Word>) =
@@ -109,8 +109,9 @@ fn events_page() -> String {
     section(&mut page, "Events that no condition has", &only);
     page.push_str(
         "\n## Events of conditions\n\nEach time that `Ready` of an object takes another status or another reason, there is an \
-         Event with that reason and the\nmessage of the condition: a Warning if the object is stalled or its state is not known. \
-         `TokenRenewalFailed` is one of\nthe condition `TokenRenewed`. The reasons:\n\n",
+         Event with that reason and the\nmessage of the condition: a Warning if the object is stalled, its state is not known, or its pods do \
+         not run. Another message\nis another Event; the same one counts how often it was told. `TokenRenewalFailed` is one of the \
+         condition\n`TokenRenewed`. The reasons:\n\n",
     );
     for reason in conditions {
         writeln!(page, "- `{}`", reason.value).unwrap();

@@ -15,7 +15,7 @@ use kantor_testbed::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{good, project};
+use crate::support::{good, project, skipped};
 
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
@@ -23,10 +23,7 @@ const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 fn static_program() -> Option<PathBuf> {
     let program = env::var_os("KANTOR_STATIC_BINARY").map(PathBuf::from);
     if program.is_none() {
-        #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-        {
-            eprintln!("SKIPPED: the image is not built here; `make image-test` does");
-        }
+        skipped("the image is not built here; `make image-test` does");
     }
     program
 }

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, env, fs};
 
 use kantor::commands::rbac::{Right, Subject, control_plane, data_plane, lease};
 
+use crate::support::skipped;
+
 /// What no test asks for by itself, and why it is there all the same.
 const UNSEEN: &[(&str, &str)] =
     &[("update openchoreo.dev/deployments/finalizers", "asked for by admission, when Endpoints are made")];
@@ -27,7 +29,7 @@ fn uses(rights: &[Right]) -> BTreeSet<String> {
 #[test]
 fn no_rule_is_there_that_the_tests_did_not_need() {
     let Some(path) = env::var_os("KANTOR_REQUESTS") else {
-        eprintln!("SKIPPED: what the operator did is not known; `make test` collects it");
+        skipped("what the operator did is not known; `make test` collects it");
         return;
     };
     // The tests of the operator come first, by the names of their programs.

@@ -123,3 +123,8 @@ pub fn kustomize(folder: &str) -> String {
     let output = Command::new(kubectl_program()).arg("kustomize").arg(project(folder)).output().unwrap();
     good("kubectl kustomize", &output)
 }
+
+/// Says that a test is skipped, where people see it: what is printed by macros is shown of failed tests only.
+pub fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+}

@@ -1,6 +1,7 @@
 //! The apply engine on a real plane, without controllers around it.
 
 mod manifests;
+mod replaced;
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ use crate::support::{PATIENCE, Stage, full, options, reads_an_object, soon};
 const SELECTOR: &str = "openchoreo.dev/managed-by=release-controller";
 
 fn owner(uid: &str) -> Owner {
-    Owner { uid: uid.to_owned(), label: labels::RELEASE_UID, ..Owner::default() }
+    let organization = "acme".to_owned();
+    Owner { uid: uid.to_owned(), label: labels::RELEASE_UID, organization, ..Owner::default() }
 }
 
 fn site(plane: &Plane) -> Site<'_> {
@@ -43,6 +45,7 @@ fn wanted(owner: &Owner, namespace: &str, mut object: Value) -> Placed {
     }
     object["metadata"]["labels"][labels::MANAGED_BY] = json!("release-controller");
     object["metadata"]["labels"][labels::RELEASE_UID] = json!(owner.uid);
+    object["metadata"]["labels"][labels::RELEASE_NAMESPACE] = json!(owner.organization);
     (Wanted::new(serde_json::from_value(object).unwrap()), None)
 }
 

@@ -1,7 +1,9 @@
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kantor::planes::{Access, Capability, DisconnectReason, NotConnected, PlaneState};
+use kantor::planes::{
+    Access, AddressPolicy, Capability, DisconnectReason, NotConnected, PlaneOptions, PlaneState,
+};
 use kantor_testbed::{
     KubeconfigSpec, ServiceAccountAccess,
     certificates::Authority,
@@ -10,7 +12,7 @@ use kantor_testbed::{
 };
 use kube::{Api, api::DeleteParams};
 
-use crate::support::{Registry, Stage, access, bare, full, key, options, soon, token};
+use crate::support::{Registry, Stage, access, bare, full, key, options, soon, token, whoami};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_tells_its_version_identity_and_parts() {
@@ -151,6 +153,53 @@ async fn what_is_not_a_kubernetes_api_is_told_apart_from_a_sick_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_ready_is_not_asked_what_it_serves() {
+    let stage = Stage::new("not-ready").await;
+    let readyz = || Match::new().path("/readyz");
+    let fault = stage.proxy.fault(Fault::when(readyz()).then(Action::status(500)));
+    stage.want(&stage.cluster.kubeconfig());
+    let message = stage.lost(DisconnectReason::Unhealthy).await;
+    assert!(message.contains("/readyz"), "{message}");
+    let asked = stage.proxy.requests().filter(|record| record.target.path == "/apis");
+    assert!(asked.is_empty(), "{asked}");
+    fault.remove();
+    stage.plane().await;
+    // Whoever may not ask is not kept out: what is not known then stays unknown.
+    let stage = Stage::new("may-not-ask").await;
+    let fault = stage.proxy.fault(Fault::when(readyz()).then(Action::status(403)));
+    stage.want(&stage.cluster.kubeconfig());
+    stage.plane().await;
+    fault.remove();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_leads_to_an_address_that_no_plane_may_have_is_not_followed() {
+    let strict = PlaneOptions { addresses: AddressPolicy { allow_loopback: false }, ..options() };
+    let stage = Stage::on(bare(), "rebound", strict).await;
+    let by_name = stage.proxy.url().replace("127.0.0.1", "localhost");
+    stage
+        .planes
+        .want(&stage.key, access(&stage.cluster.kubeconfig().at(by_name.clone(), stage.proxy.ca_pem())));
+    let message = stage.lost(DisconnectReason::Unreachable).await;
+    assert!(message.contains("no address that a plane may have"), "{message}");
+    assert!(stage.proxy.requests().is_empty(), "{}", stage.proxy.requests());
+    // Where it may have it, the name is as good as the address.
+    let lenient = Stage::new("by-name").await;
+    lenient.planes.want(&lenient.key, access(&stage.cluster.kubeconfig().at(by_name, stage.proxy.ca_pem())));
+    lenient.plane().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_cannot_be_sent_makes_calls_fail_rather_than_go_out_in_our_own_name() {
+    let (stage, plane) = Stage::connected("unsendable").await;
+    let mark = stage.proxy.mark();
+    whoami(&plane.calls_as(Some("system:serviceaccount:a:b\nevil"))).await.unwrap_err();
+    let sent = stage.proxy.since(mark).filter(|record| record.resource() == "selfsubjectreviews");
+    assert!(sent.is_empty(), "{sent}");
+    whoami(&plane.calls_as(Some("system:serviceaccount:a:b"))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_cluster_at_the_address_is_reported_and_not_used() {
     let (stage, plane) = Stage::connected("identity").await;
     let uid = plane.cluster_uid.clone();
@@ -179,6 +228,48 @@ async fn another_cluster_at_the_address_is_reported_and_not_used() {
     assert_eq!(stage.plane().await.cluster_uid, found);
     // One that was known before the operator started is not mistaken either.
     let known = key("identity-known");
-    stage.planes.want_known(&known, stage.access(&stage.cluster.kubeconfig()), Some(found.clone()));
+    stage.planes.want_known(&known, stage.access(&stage.cluster.kubeconfig()), Some(found.clone()), None);
     stage.registry.lost(&known, &DisconnectReason::IdentityChanged { recorded: found, found: uid }).await;
+}
+
+/// A TLS server that shows this certificate, and does nothing else.
+fn tls_server(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> std::net::SocketAddr {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    let config = std::sync::Arc::new(config);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+            // Until the client goes.
+            let mut stream = stream.unwrap();
+            while connection.complete_io(&mut stream).is_ok_and(|(read, _)| read > 0) {}
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_the_certificate_of_an_authority_says_what_to_issue_instead() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap();
+    let address = tls_server(&certificate, &key);
+    let registry = Registry::new(options(), None);
+    let plane = crate::support::key("authority");
+    let spec = KubeconfigSpec {
+        auth: Auth::Token("token".to_owned()),
+        ..bare().kubeconfig().at(format!("https://{address}"), certificate.pem())
+    };
+    registry.planes.want(&plane, access(&spec));
+    let message = registry.lost(&plane, &DisconnectReason::TlsFailed).await;
+    assert!(message.contains("CA:FALSE"), "{message}");
 }

@@ -10,6 +10,7 @@
 mod applying;
 mod connecting;
 mod failing;
+mod hostile;
 mod many;
 mod rotating;
 mod secrets;

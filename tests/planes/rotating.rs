@@ -81,6 +81,14 @@ async fn rotate(stage: &Stage, old: &KubeconfigSpec, new: &KubeconfigSpec, is_ne
         let record = stage.request(|r| r.seq == seq).await;
         assert!(record.is_open_watch(), "{record}");
     }
+    // When one of them ends, as they do after some minutes, the next is asked for with the new credentials.
+    let mark = stage.proxy.mark();
+    let follows = Match::new().verb(Verb::Watch).resource("configmaps");
+    let cut = stage.proxy.fault(Fault::when(follows).then(Action::CutWatch));
+    cut.await_hit(PATIENCE).await.unwrap();
+    let is_next = |r: &Record| r.verb() == Verb::Watch && r.resource() == "configmaps";
+    let next = stage.proxy.await_request_since(mark, is_next, PATIENCE).await.unwrap();
+    assert!(is_new(&next), "{next}");
     assert!(!plane.cancelled().is_cancelled());
 }
 
@@ -104,7 +112,17 @@ async fn a_new_client_certificate_is_used_by_the_next_call_and_no_watch_or_call_
         |record| matches!(&record.credential, Credential::Certificate { user, .. } if user == "new-cert"),
     )
     .await;
-    assert_eq!(whoami(&stage.plane().await.calls()).await.unwrap(), "new-cert");
+    let plane = stage.plane().await;
+    assert_eq!(whoami(&plane.calls()).await.unwrap(), "new-cert");
+    // Nor does a list that comes later use a connection that was opened with the old one.
+    let client = plane.watches();
+    assert_eq!(whoami(&client).await.unwrap(), "new-cert");
+    let mark = stage.proxy.mark();
+    stage.want(&old);
+    let is_old =
+        |r: &Record| matches!(&r.credential, Credential::Certificate { user, .. } if user == "old-cert");
+    stage.proxy.await_request_since(mark, is_old, PATIENCE).await.unwrap();
+    assert_eq!(whoami(&client).await.unwrap(), "old-cert");
 }
 
 #[tokio::test(flavor = "multi_thread")]

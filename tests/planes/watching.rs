@@ -186,7 +186,7 @@ async fn a_watch_that_is_refused_says_so_and_recovers() {
     let followed = plane.follow(&ApiResource::erase::<ConfigMap>(&()), "stage=refused-watch", Follow::Whole);
     wait::until("the watch is failing", PATIENCE, || async {
         Ok(match followed.state() {
-            FollowState::Failing { error } if error.contains("grant") => Seen::Done(()),
+            FollowState::Denied { error } if error.contains("grant") => Seen::Done(()),
             other => Seen::NotYet(format!("{other:?}")),
         })
     })

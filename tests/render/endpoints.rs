@@ -8,6 +8,7 @@ use std::{
 use kantor::core::{
     endpoint::{Inputs, Listener, Plan, PlaneParts, Problem, Rendered, plan},
     hostnames::key::ClaimKey,
+    known::{Known, Proof},
     settings::{Reach, Settings},
 };
 use kantor_api::{
@@ -82,8 +83,14 @@ impl Case {
             "books",
             &json!({"owner": {"projectName": "shop"}, "type": self.type_}),
         );
-        let has = |part: &str| !self.lacks.contains(part);
-        let version = |part: &str| has(part).then(|| "v1".to_owned());
+        let absent = |part: &str| self.lacks.contains(part);
+        let unknown = |part: &str| self.lacks.contains(format!("{part}?").as_str());
+        let part = |name: &str| match name {
+            name if absent(name) => Known::Absent(Proof::of_a_complete_look()),
+            name if unknown(name) => Known::Unknown("it has just started".to_owned()),
+            _ => Known::Present(()),
+        };
+        let version = |name: &str| part(name).map(|()| "v1".to_owned());
         let secrets = self.secrets.iter().map(|(name, values)| {
             let values = values.iter().map(|(key, value)| (key.clone(), value.as_bytes().to_vec()));
             (name.clone(), values.collect())
@@ -104,11 +111,11 @@ impl Case {
             provided: &["apis.example.com".to_owned(), "int.example.com".to_owned()],
             secrets: secrets.collect(),
             plane: PlaneParts {
-                http: has("http"),
-                grpc: has("grpc"),
+                http: part("http"),
+                grpc: part("grpc"),
                 tcp: version("tcp"),
                 udp: version("udp"),
-                envoy: has("envoy"),
+                envoy: part("envoy"),
             },
             settings: &Settings::default(),
         })
@@ -319,6 +326,38 @@ fn everything_beside_the_listed_operations_is_denied() {
     assert!(listed.guards[0].data["spec"]["jwt"].is_object());
 }
 
+#[rstest]
+#[case::public("https://login.example.com/keys", &[], None)]
+#[case::plain_http("http://login.example.com/keys", &[], Some("https://"))]
+#[case::metadata("https://169.254.169.254/keys", &[], Some("not a public address"))]
+#[case::another_spelling("https://169.254.43518/keys", &[], Some("four decimal numbers"))]
+#[case::inside("https://keycloak.auth.svc.cluster.local/keys", &[], Some("not a public host"))]
+#[case::any_address("https://10.0.0.5.nip.io/keys", &[], Some("nip.io"))]
+#[case::listed("https://keycloak.auth.svc/keys", &["keycloak.auth.svc"], None)]
+#[case::listed_with_plain_http("http://keycloak.auth.svc/keys", &["http://keycloak.auth.svc"], None)]
+#[case::not_listed("https://login.example.com/keys", &["keycloak.auth.svc"], Some("gateway.keyDomains"))]
+fn keys_are_fetched_only_from_where_they_may_be(
+    #[case] uri: &str,
+    #[case] domains: &[&str],
+    #[case] refused: Option<&str>,
+) {
+    let mut case = Case::new(public(json!([oauth2(json!([]))])));
+    case.environment = json!({"security": {"remoteJwks": {"uri": uri}}});
+    case.gateway["keyDomains"] = json!(domains);
+    match (case.plan(), refused) {
+        (Ok(_), None) => {
+            let policy = &case.rendered().routes[0].guards[0].data["spec"]["jwt"]["providers"][0];
+            assert_eq!(policy["remoteJWKS"]["uri"], uri);
+        }
+        (Err(problems), Some(says)) => {
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert_eq!(problems[0].reason, reasons::IDENTITY_PROVIDER_NOT_ALLOWED);
+            assert!(problems[0].message.contains(says), "{problems:?}");
+        }
+        (planned, _) => panic!("{uri}: {:?}", planned.map(|_| ())),
+    }
+}
+
 #[test]
 fn an_operation_within_another_goes_before_it_and_two_across_each_other_are_refused() {
     let listed = |operations: &[(&str, &str)]| {
@@ -446,6 +485,12 @@ fn all_guards_of_a_way_in_are_on_each_of_its_routes() {
     &[], reasons::POLICY_NOT_ENFORCEABLE
 )]
 #[case::no_http_routes(rest(json!({})), &["http"], reasons::CAPABILITY_MISSING)]
+#[case::nobody_knows_of_http_routes(rest(json!({})), &["http?"], reasons::CAPABILITY_UNKNOWN)]
+#[case::nobody_knows_of_envoy(public(json!([oauth2(json!([]))])), &["envoy?"], reasons::CAPABILITY_UNKNOWN)]
+#[case::nobody_knows_of_tcp_routes(
+    json!({"type": "TCP", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}}}),
+    &["tcp?"], reasons::CAPABILITY_UNKNOWN
+)]
 #[case::no_tcp_routes(
     json!({"type": "TCP", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}}}),
     &["tcp"], reasons::CAPABILITY_MISSING

@@ -70,7 +70,9 @@ impl<'a> Platform<'a> {
             json!({
             "kubernetesCluster": {"secretRef": {"name": "plane"}},
             "gateway": {"publicVirtualHost": "apis.localhost", "organizationVirtualHost": "int.localhost",
-                "namespace": "choreo-system"}}),
+                "namespace": "choreo-system",
+                // The issuer of the tests speaks plain HTTP, and is inside.
+                "keyDomains": [format!("http://{}", self.site.gateways.issuer().host())]}}),
         ))
         .await;
         let jwks = json!({"remoteJwks": {"uri": self.site.gateways.issuer().jwks_uri()}});
@@ -279,6 +281,9 @@ pub async fn no_request_reaches_what_it_has_no_token_for(platform: &Platform<'_>
     site.until(401, HOST, path, &[]).await;
     let tally = load.stop().await;
     assert_eq!(tally.statuses.get(&200), None, "{tally:?}");
+    // It was asked, and answered: first that there is nothing, then that a token is missing.
+    assert!(tally.statuses.contains_key(&404) || tally.statuses.contains_key(&500), "{tally:?}");
+    assert!(tally.statuses.contains_key(&401), "{tally:?}");
 
     let (read, own, write) =
         (platform.bearer(&["read"]), platform.bearer(&["self"]), platform.bearer(&["write"]));

@@ -1,16 +1,17 @@
 //! Removing what an owner no longer wants, in the reverse order of making it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashSet};
 
 use futures::{FutureExt, StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kantor_api::common::InventoryItem;
-use kube::{ResourceExt, api::ApiResource};
+use kube::api::ApiResource;
 
 use super::{Engine, Ground, PARALLEL, Site};
 use crate::{
     apply::{Deletion, WriteError},
     core::changes::{self, ObjectView, Owner, Removal, STAGES, shown},
-    planes::{Followed, Kind, Serving},
+    planes::{Followed, Kind},
 };
 
 /// What became of an object that shall go.
@@ -49,6 +50,8 @@ pub enum Whose {
     Somebodys,
     /// An owner of the same kind keeps it.
     Kept,
+    /// Nobody's any more: its owner has gone, and it is about to.
+    Going,
     /// Nobody can tell whether it is there: we may not look.
     Unseen,
 }
@@ -102,21 +105,24 @@ impl Engine {
         item: &InventoryItem,
         ground: Option<&Ground>,
     ) -> Remains {
-        let followed = match ground {
-            Some(Ground::Ready(followed)) => followed,
+        let (resource, followed) = match ground {
+            Some(Ground::Ready(followed)) => (followed.resource(), Some(&**followed)),
+            // What may not be listed is looked up by its name.
+            Some(Ground::Denied(resource, _)) => (resource, None),
             // Without the kind there are no objects of it.
-            _ if site.plane.serving(&Kind::of(item)) == Serving::Not => return Remains::Nothing,
-            Some(Ground::Not(outcome, _)) => {
-                return Remains::Failed(outcome.error().unwrap_or_default().to_owned());
+            Some(Ground::Absent(_)) => return Remains::Nothing,
+            Some(Ground::Unknown(outcome, _)) => {
+                let why = outcome.error().unwrap_or_default();
+                return Remains::Failed(format!("{}: {why}", shown(item)));
             }
             None => return Remains::Waiting(String::new()),
         };
         let namespace = Some(item.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let recorded = item.uid.as_deref();
-        let next = match followed.get(namespace, &item.name) {
+        let next = match followed.and_then(|followed| followed.get(namespace, &item.name)) {
             Some(live) => changes::removal(owner, &ObjectView::of(&*live), recorded),
             // Not ours by its labels, or not there at all: only the server knows.
-            None => match site.reader().look(followed.resource(), &item.namespace, &item.name).await {
+            None => match site.reader().look(resource, &item.namespace, &item.name).await {
                 Ok(None) => return Remains::Nothing,
                 Ok(Some(live)) => changes::removal(owner, &ObjectView::of(&live), recorded),
                 Err(error) => return Remains::Failed(failure(item, &error)),
@@ -132,7 +138,7 @@ impl Engine {
                 shown(item),
                 finalizers.join(", ")
             )),
-            Removal::Delete(uid) => self.delete(site, item, followed, uid).await,
+            Removal::Delete(uid) => self.delete(site, item, resource, followed, uid).await,
         }
     }
 
@@ -140,14 +146,17 @@ impl Engine {
         &self,
         site: &Site<'_>,
         item: &InventoryItem,
-        followed: &Followed,
+        resource: &ApiResource,
+        followed: Option<&Followed>,
         uid: Option<String>,
     ) -> Remains {
-        match site.writer.delete(followed.resource(), &item.namespace, &item.name, uid).await {
+        match site.writer.delete(resource, &item.namespace, &item.name, uid).await {
             Ok(Deletion::Gone) => Remains::Nothing,
             Ok(Deletion::Pending { version }) => {
-                // The next look comes soon, and would not know that it is going.
-                followed.caught_up(version).await;
+                if let Some(followed) = followed {
+                    // The next look comes soon, and would not know that it is going.
+                    followed.caught_up(version).await;
+                }
                 Remains::Waiting(format!("{} is being deleted", shown(item)))
             }
             Err(error) => Remains::Failed(failure(item, &error)),
@@ -155,59 +164,116 @@ impl Engine {
     }
 
     /// Something in a namespace that Kubernetes itself did not put there, rather what nobody keeps; nothing if there is
-    /// nothing. Objects with an owner do not count: they go with it, and it would be found.
+    /// nothing. An object that goes with an owner in the namespace does not count: the owner is found.
+    ///
+    /// Kubernetes has no way to delete a namespace on condition that it is empty: what is put there between this look and the
+    /// deletion goes with it. A second look would leave the same time between.
     pub async fn something_in(&self, site: &Site<'_>, namespace: &str) -> Result<Option<Found>, WriteError> {
+        let unseen = site.plane.unseen().map_err(|why| WriteError::Transient(why.to_owned()))?;
         let kinds = site.plane.kinds();
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let resources: Vec<ApiResource> = kinds
             .namespaced()
             .filter(|resource| seen.insert((resource.group.clone(), resource.kind.clone())))
             .filter(|resource| !matches!(resource.kind.as_str(), "Event" | "Endpoints" | "PodMetrics"))
             .collect();
-        let looks: Vec<_> = resources
-            .into_iter()
-            .map(|resource| look_for_others(site, resource, namespace).boxed())
-            .collect();
-        let found: Vec<Result<Option<Found>, WriteError>> =
-            stream::iter(looks).buffered(PARALLEL).collect().await;
-        let found: Vec<Option<Found>> = found.into_iter().collect::<Result<_, _>>()?;
-        Ok(found.into_iter().flatten().min_by_key(|found| found.whose))
+        let looks: Vec<_> =
+            resources.into_iter().map(|resource| look_around(site, resource, namespace).boxed()).collect();
+        let looked: Vec<Result<Look, WriteError>> = stream::iter(looks).buffered(PARALLEL).collect().await;
+        let mut looked: Vec<Look> = looked.into_iter().collect::<Result<_, _>>()?;
+        looked.extend(
+            unseen.into_iter().filter(|group| !is_made_up(group)).map(|group| Look::unseen_group(&group)),
+        );
+        Ok(judge(&looked, &|kind| kinds.is_namespaced(kind), site.selector))
     }
 }
 
-/// An object of a kind that somebody put into a namespace.
-async fn look_for_others(
-    site: &Site<'_>,
-    resource: ApiResource,
-    namespace: &str,
-) -> Result<Option<Found>, WriteError> {
-    let (objects, more) = match site.reader().look_around(&resource, namespace).await {
+/// Whether the objects of a group are made up when they are asked for: none are kept in a namespace.
+fn is_made_up(group: &str) -> bool {
+    group.split_once('.').is_some_and(|(_, rest)| rest == "metrics.k8s.io") || group == "metrics.k8s.io"
+}
+
+/// What was found of a kind in a namespace.
+#[derive(Debug, Default)]
+struct Look {
+    kind: String,
+    objects: Vec<ObjectMeta>,
+    /// Whether there are more of them.
+    more: bool,
+    /// What could not be looked at.
+    unseen: Option<String>,
+}
+
+impl Look {
+    fn unseen_group(group: &str) -> Self {
+        let unseen = Some(format!("objects of {group}, which the data plane does not serve at the moment"));
+        Self { unseen, ..Self::default() }
+    }
+}
+
+async fn look_around(site: &Site<'_>, resource: ApiResource, namespace: &str) -> Result<Look, WriteError> {
+    let kind = resource.kind.clone();
+    match site.reader().look_around(&resource, namespace).await {
         // Waiting for leave that may never come would keep the owner for ever.
         Err(WriteError::Refused(_)) => {
-            let what = format!("objects of kind {}, which Kantor may not list", resource.kind);
-            return Ok(Some(Found { what, whose: Whose::Unseen }));
+            let unseen = Some(format!("objects of kind {kind}, which Kantor may not list"));
+            Ok(Look { kind, unseen, ..Look::default() })
         }
-        looked => looked?,
+        Err(error) => Err(error),
+        Ok((objects, more)) => {
+            let objects = objects.into_iter().map(|object| object.metadata).collect();
+            Ok(Look { kind, objects, more, unseen: None })
+        }
+    }
+}
+
+/// What weighs most of all that was found. `is_namespaced` tells of a kind of owners.
+fn judge(looked: &[Look], is_namespaced: &dyn Fn(&Kind) -> Option<bool>, selector: &str) -> Option<Found> {
+    let there: HashSet<&str> =
+        looked.iter().flat_map(|look| &look.objects).filter_map(|object| object.uid.as_deref()).collect();
+    let selected = selector.split_once('=');
+    let is_kept = |object: &ObjectMeta| {
+        let labels = object.labels.as_ref();
+        selected
+            .is_some_and(|(key, value)| labels.and_then(|labels| labels.get(key)).is_some_and(|v| v == value))
     };
-    let others = objects.iter().filter(|object| {
-        object.owner_references().is_empty()
-            && !matches!(
-                (resource.kind.as_str(), object.name_any().as_str()),
+    let mut found = vec![];
+    for look in looked {
+        let named = |name: &str, whose| Found { what: format!("{} {name}", look.kind), whose };
+        for object in &look.objects {
+            let name = object.name.as_deref().unwrap_or_default();
+            let own = matches!(
+                (look.kind.as_str(), name),
                 ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default")
-            )
-    });
-    let found = |name: &str, kept: bool| Found {
-        what: format!("{} {name}", resource.kind),
-        whose: if kept { Whose::Kept } else { Whose::Somebodys },
-    };
-    let selected = site.selector.split_once('=');
-    let kept = |labels: &BTreeMap<String, String>| {
-        selected.is_some_and(|(key, value)| labels.get(key).is_some_and(|found| found == value))
-    };
-    let others = others.map(|object| found(&object.name_any(), kept(object.labels())));
-    Ok(others.min_by_key(|found| found.whose).or_else(|| more.then(|| found("objects", false))))
+            );
+            let owners = object.owner_references.as_deref().unwrap_or_default();
+            if own || owners.iter().any(|owner| there.contains(owner.uid.as_str())) {
+                continue;
+            }
+            // The owner was in the namespace and has gone: the garbage collector is about to remove what it had. One that has no
+            // namespace was not looked for, and may well be there.
+            let is_inside = |owner| is_namespaced(&kind_of(owner)) == Some(true);
+            let whose = match is_kept(object) {
+                _ if !owners.is_empty() && owners.iter().all(is_inside) => Whose::Going,
+                true => Whose::Kept,
+                false => Whose::Somebodys,
+            };
+            found.push(named(name, whose));
+        }
+        found.extend(look.more.then(|| named("objects", Whose::Somebodys)));
+        found.extend(look.unseen.clone().map(|what| Found { what, whose: Whose::Unseen }));
+    }
+    found.into_iter().min_by_key(|found| found.whose)
+}
+
+fn kind_of(owner: &OwnerReference) -> Kind {
+    let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+    Kind::new(group, version, &owner.kind)
 }
 
 fn failure(item: &InventoryItem, error: &WriteError) -> String {
     format!("{}: {error}", shown(item))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,12 +9,14 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum, builder::TypedValueParser};
-use kube::{Client, Config};
+use kantor_api::data_plane::PodSecurity;
+use kube::Config;
 
+use super::client::{self, Limits};
 use crate::{
-    commands::telemetry::{LogFormat, parse_endpoint, parse_filter},
+    commands::telemetry::{LogColor, LogFormat, parse_endpoint, parse_filter},
     core::{
         duration,
         election::Terms,
@@ -75,15 +77,19 @@ pub(super) struct ControlPlaneArgs {
     /// Longest time that one write to the control plane may take.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time("1s", "10m"))]
     pub(super) write_timeout: Duration,
+    /// Longest time that the control plane may take until it begins to answer, or goes on with it. A watch that stands may be
+    /// silent.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time("1s", "10m"))]
+    read_timeout: Duration,
     /// Requests under way at a time.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(super) control_plane_concurrency: u32,
+    control_plane_concurrency: u32,
     /// Requests per second.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = rate())]
-    pub(super) control_plane_qps: u32,
+    control_plane_qps: u32,
     /// Requests that may exceed the rate for a moment.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = rate())]
-    pub(super) control_plane_burst: u32,
+    control_plane_burst: u32,
     /// How long work in flight may go on after SIGTERM or SIGINT.
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = time("0s", "10m"))]
     pub(super) shutdown_timeout: Duration,
@@ -127,6 +133,11 @@ pub(super) struct WorkloadArgs {
     /// Role with which secrets are read from the vault, for data planes that do not say.
     #[arg(long, value_name = "NAME", default_value = "openchoreo-secret-reader-role")]
     vault_role: String,
+    /// What the path of every vaultKey begins with, for data planes that do not say, since organizations share the role:
+    /// {organization} stands for the organization's name. Empty: any path, so that every organization reads what the role
+    /// may read.
+    #[arg(long, value_name = "PATH", default_value = "secret/data/{organization}/")]
+    vault_path_prefix: String,
     /// How long a task may run.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time("1s", "720h"))]
     task_deadline: Duration,
@@ -136,6 +147,9 @@ pub(super) struct WorkloadArgs {
     /// How long a finished run of a scheduled task is kept.
     #[arg(long, value_name = "TIME", default_value = "6m", value_parser = time("0s", "8760h"))]
     task_kept: Duration,
+    /// Pod Security level of the namespaces that are made on data planes, for those that do not say: what pods there may do.
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = PodSecurityLevel::Baseline)]
+    pod_security: PodSecurityLevel,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -196,16 +210,49 @@ pub(super) struct ObservabilityArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics_listen: Option<SocketAddr>,
     /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
-    // kube logs bodies of errors that are not JSON: what a data plane's server says is not ours to repeat.
-    #[arg(long, value_name = "FILTER", default_value = "info,kube_client=error", value_parser = filter)]
+    // kube logs bodies of errors that are not JSON: what a data plane's server says is not ours to repeat. Of watches that fail
+    // it prints the whole answer as a structure, beside the line in which this operator says what is wrong.
+    #[arg(
+        long,
+        value_name = "FILTER",
+        default_value = "info,kube_client=error,kube_runtime=error",
+        value_parser = filter
+    )]
     pub(super) log: String,
     /// How it is logged.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(super) log_format: LogFormat,
+    /// Whether lines of text have colours. "auto": if they are written to a terminal, and $NO_COLOR is not set.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = LogColor::Auto)]
+    pub(super) log_color: LogColor,
     /// Collector that traces are sent to, by OTLP over HTTP, such as http://localhost:4318. Without it
     /// $OTEL_EXPORTER_OTLP_ENDPOINT; else there are no traces.
     #[arg(long, value_name = "URL", value_parser = parse_endpoint)]
     pub(super) otlp_endpoint: Option<String>,
+}
+
+/// What pods may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PodSecurityLevel {
+    /// What the cluster has as its default: namespaces get no label.
+    None,
+    /// Everything.
+    Privileged,
+    /// What gives no power over the node.
+    Baseline,
+    /// What is recommended: not as root, without privileges.
+    Restricted,
+}
+
+impl From<PodSecurityLevel> for PodSecurity {
+    fn from(level: PodSecurityLevel) -> Self {
+        match level {
+            PodSecurityLevel::None => Self::None,
+            PodSecurityLevel::Privileged => Self::Privileged,
+            PodSecurityLevel::Baseline => Self::Baseline,
+            PodSecurityLevel::Restricted => Self::Restricted,
+        }
+    }
 }
 
 /// Who reaches an Endpoint that does not say.
@@ -254,6 +301,18 @@ impl ControllerArgs {
         scope
     }
 
+    /// What the control plane is asked for.
+    pub(super) fn limits(&self) -> anyhow::Result<Limits> {
+        let args = &self.control_plane;
+        Ok(Limits {
+            concurrency: usize::try_from(args.control_plane_concurrency)?,
+            qps: args.control_plane_qps,
+            burst: args.control_plane_burst,
+            read: args.read_timeout,
+            write: args.write_timeout,
+        })
+    }
+
     pub(super) fn addresses(&self) -> AddressPolicy {
         AddressPolicy { allow_loopback: self.planes.allow_loopback_planes }
     }
@@ -279,20 +338,21 @@ impl ControllerArgs {
         Ok(Settings {
             vault_address: workloads.vault_address.clone(),
             vault_role: workloads.vault_role.clone(),
+            vault_path_prefix: workloads.vault_path_prefix.clone(),
             task_deadline: i64::try_from(workloads.task_deadline.as_secs())?,
             task_retries: workloads.task_retries,
             task_kept: i32::try_from(workloads.task_kept.as_secs())?,
             gateway_namespace: endpoints.gateway_namespace.clone(),
             web_application_domain: endpoints.web_application_domain.clone(),
             default_visibility: endpoints.default_visibility.into(),
+            pod_security: workloads.pod_security.into(),
         })
     }
 
     /// This operator as one of several that may lead.
     pub(super) fn candidate(&self, config: &Config, permit: &'static Permit) -> anyhow::Result<Election> {
         // A client of its own: renewals wait for nobody, and are allowed to those who do not lead yet.
-        let client = Client::try_from(config.clone())
-            .context("cannot make a client of the control plane's configuration")?;
+        let client = client::electing(&self.limits()?, config)?;
         let in_pod = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
         let namespace = self.availability.lease_namespace.clone().or(in_pod);
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());

@@ -101,7 +101,12 @@ pub fn control_plane() -> Vec<Right> {
             &["secrets"],
             &["get", "list", "watch"],
         ),
-        right("Tokens of data planes are renewed.", "", &["secrets"], &["patch"]),
+        right(
+            "Tokens of data planes are renewed, and Secrets that data planes need are held by a finalizer.",
+            "",
+            &["secrets"],
+            &["patch"],
+        ),
         right("Events tell users what happened.", "events.k8s.io", &["events"], &["create", "patch"]),
     ]
 }
@@ -128,7 +133,7 @@ pub fn data_plane() -> Vec<Right> {
     let mut rights = vec![
         Right {
             why: "What the cluster is and serves.",
-            of: Subject::Paths(&["/api", "/apis", "/version"]),
+            of: Subject::Paths(&["/api", "/apis", "/readyz", "/version"]),
             verbs: &["get"],
         },
         right(

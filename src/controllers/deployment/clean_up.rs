@@ -16,10 +16,11 @@ use crate::{
     },
     core::{
         deployment::{self, Rendered},
+        known::Known,
         lifecycle::{self, DEPLOYMENT, DeletionStep, Standing},
         release::listed,
     },
-    planes::{Follow, Kind, Serving},
+    planes::{Follow, Kind},
 };
 
 /// Kinds of the objects that Deployments have on planes.
@@ -48,13 +49,24 @@ pub(super) async fn remove_other_isolation(
     let is_rendered = |kind: &str| {
         rendered.shared.iter().any(|object| object.types.as_ref().is_some_and(|types| types.kind == kind))
     };
-    let mut items = vec![];
+    let (mut items, mut left) = (vec![], vec![]);
     for (group, version, kind) in ISOLATION_FORMS.into_iter().filter(|(.., kind)| !is_rendered(kind)) {
-        let Serving::Served { resource, .. } = place.plane.serving(&Kind::new(group, version, kind)) else {
-            continue;
+        let served = match place.plane.known(&Kind::new(group, version, kind)) {
+            Known::Present(served) => served,
+            Known::Absent(_) => continue,
+            Known::Unknown(why) => {
+                left.push(format!(
+                    "data plane {} to tell whether it has any {kind}: {why}",
+                    place.plane.key.name
+                ));
+                continue;
+            }
         };
-        let followed = place.plane.follow(&resource, SHARED, Follow::Whole);
-        followed.listed(place.plane.deadline).await;
+        let followed = place.plane.follow(&served.resource, SHARED, Follow::Whole);
+        if !followed.listed(place.plane.deadline).await {
+            left.push(owned::list_of(kind, &place.plane));
+            continue;
+        }
         let found = followed.get(Some(&rendered.namespace), deployment::ISOLATION);
         items.extend(found.map(|found| InventoryItem {
             group: group.to_owned(),
@@ -65,7 +77,8 @@ pub(super) async fn remove_other_isolation(
             uid: found.uid(),
         }));
     }
-    owned::remove(&site(&place.plane, SHARED), &shared_owner(false), &items, context).await
+    left.extend(owned::remove(&site(&place.plane, SHARED), &shared_owner("", false), &items, context).await);
+    left
 }
 
 /// Cleans up after a Deployment that is being deleted: first the ways in, then the workload.
@@ -82,7 +95,7 @@ pub(super) async fn finalize(deployment: &Deployment, context: &Context) -> Resu
     let started = Instant::now();
     let (plane, inventory) = (before.data_plane.as_ref(), &before.inventory);
     let waiting = if lifecycle::is_orphaning(deployment) {
-        owned::let_go(deployment, plane, inventory, context);
+        owned::let_go(deployment, plane, &before.cleaning, inventory, context);
         vec![]
     } else {
         owned::clean_planes(deployment, KINDS, plane, &before.cleaning, inventory, context).await

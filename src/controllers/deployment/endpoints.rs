@@ -4,61 +4,115 @@ use std::{sync::Arc, time::Duration};
 
 use kantor_api::{
     Deployment, Endpoint, annotations,
+    common::PlaneRecord,
     conditions::{self, types},
     deployment::EndpointSummary,
 };
 use kube::{ResourceExt, api::DynamicObject, runtime::reflector::ObjectRef};
 
 use crate::{
-    apply::WriteError,
-    controllers::Context,
+    apply::{NO_VERSION, WriteError},
+    controllers::{Context, parents::get},
     core::{
         changes::{self, Wanted},
+        deployment::EndpointTroubles,
         hierarchy::Kind,
         lifecycle::ENDPOINT,
+        release::is_on,
     },
 };
 
-/// Brings the Endpoints of a Deployment to what they shall be, and returns them. Only its own are touched.
-pub(super) async fn sync(
-    deployment: &Deployment,
-    wanted: &[Endpoint],
-    context: &Context,
-) -> Result<Vec<Arc<Endpoint>>, WriteError> {
+/// The Endpoints of a Deployment after they were brought to what they shall be.
+#[derive(Default)]
+pub(super) struct Synced {
+    /// Those that are there.
+    pub kept: Vec<Arc<Endpoint>>,
+    /// What became of the others.
+    pub troubles: EndpointTroubles,
+    /// Why something has to be tried again soon.
+    pub error: Option<WriteError>,
+}
+
+impl Synced {
+    fn note(&mut self, name: &str, error: WriteError) {
+        let said = format!("Endpoint {name}: {error}");
+        match error {
+            WriteError::Refused(_) | WriteError::Immutable(_) => self.troubles.refused.push(said),
+            // The watch is about to tell of it: that is no news.
+            WriteError::Conflict => {}
+            WriteError::Busy { .. } | WriteError::Transient(_) => self.troubles.failed.push(said),
+        }
+        self.error.get_or_insert(error);
+    }
+}
+
+/// Brings the Endpoints of a Deployment to what they shall be. Only its own are touched.
+pub(super) async fn sync(deployment: &Deployment, wanted: &[Endpoint], context: &Context) -> Synced {
     let uid = deployment.uid().unwrap_or_default();
-    let mut kept = vec![];
+    let mut synced = Synced::default();
     for endpoint in wanted {
         let live = live(endpoint, context);
-        if let Some(other) = live.as_ref().filter(|live| !is_owned(live, &uid)) {
-            let message = format!(
-                "Endpoint {} exists and is not this Deployment's; delete or rename it",
-                other.name_any()
-            );
-            return Err(WriteError::Refused(message));
+        if live.as_ref().is_some_and(|live| !is_owned(live, &uid)) {
+            synced.troubles.taken.push(format!(
+                "Endpoint {} exists and is not this Deployment's; delete it, or rename the endpoint template",
+                endpoint.name_any()
+            ));
+            continue;
         }
-        let intent = Wanted::new(as_dynamic(endpoint)?);
-        let is_settled = |live: &DynamicObject| {
-            live.annotations().get(annotations::INTENT_HASH) == Some(&intent.hash)
-                && changes::drift(live, &intent).is_none()
-        };
-        kept.push(match live {
-            Some(live) if is_settled(&as_dynamic(&live)?) => live,
-            _ => {
-                let mut body = endpoint.clone();
-                body.annotations_mut().insert(annotations::INTENT_HASH.to_owned(), intent.hash);
-                // It would be the first thing that its own controller writes.
-                body.metadata.finalizers = ENDPOINT.finalizer.map(|finalizer| vec![finalizer.to_owned()]);
-                Arc::new(context.writer.apply(&body).await?)
-            }
-        });
+        match settled(endpoint, live, context).await {
+            Ok(endpoint) => synced.kept.push(endpoint),
+            Err(error) => synced.note(&endpoint.name_any(), error),
+        }
     }
     let stale = context.world.owned_by(&uid, Kind::Endpoint).into_iter();
     for id in stale.filter(|id| !wanted.iter().any(|endpoint| endpoint.name_any() == id.name)) {
         if let Some(facts) = context.world.facts(&id).filter(|facts| !facts.deleting) {
-            context.writer.delete(&Kind::Endpoint.resource(), &id.namespace, &id.name, facts.uid).await?;
+            let resource = Kind::Endpoint.resource();
+            let deleted = context.writer.delete(&resource, &id.namespace, &id.name, facts.uid).await;
+            if let Err(error) = deleted {
+                synced.note(&id.name, error);
+            }
         }
     }
-    Ok(kept)
+    synced
+}
+
+/// An Endpoint as it shall be: made where there is none, and changed where it is the one that was looked at.
+async fn settled(
+    endpoint: &Endpoint,
+    live: Option<Arc<Endpoint>>,
+    context: &Context,
+) -> Result<Arc<Endpoint>, WriteError> {
+    let intent = Wanted::new(as_dynamic(endpoint)?);
+    let is_settled = |live: &DynamicObject| {
+        live.annotations().get(annotations::INTENT_HASH) == Some(&intent.hash)
+            && changes::drift(live, &intent).is_none()
+    };
+    let mut body = endpoint.clone();
+    match live {
+        Some(live) if is_settled(&as_dynamic(&live)?) => return Ok(live),
+        Some(live) => body.metadata.uid = live.uid(),
+        None => body.metadata.resource_version = Some(NO_VERSION.to_owned()),
+    }
+    body.annotations_mut().insert(annotations::INTENT_HASH.to_owned(), intent.hash);
+    // It would be the first thing that its own controller writes.
+    body.metadata.finalizers = ENDPOINT.finalizer.map(|finalizer| vec![finalizer.to_owned()]);
+    Ok(Arc::new(context.writer.apply(&body).await?))
+}
+
+/// The Endpoints that lead to a Deployment and are on one of these planes, or have something there.
+pub(super) fn on_planes(deployment: &Deployment, planes: &[PlaneRecord], context: &Context) -> Vec<String> {
+    let is_there = |endpoint: &Endpoint| {
+        let status = endpoint.status.as_ref();
+        let on = status.into_iter().flat_map(|status| status.data_plane.iter().chain(&status.cleaning));
+        on.into_iter().any(|on| planes.iter().any(|plane| is_on(on, plane)))
+    };
+    let endpoints = context.world.children(deployment, Kind::Endpoint);
+    let endpoints = endpoints.iter().filter_map(|id| get(&context.world.stores.endpoints, id));
+    let mut names: Vec<String> =
+        endpoints.filter(|endpoint| is_there(endpoint)).map(|endpoint| endpoint.name_any()).collect();
+    names.sort();
+    names
 }
 
 /// What is shown of the Endpoints.

@@ -6,7 +6,7 @@ use kantor_api::{
     Build, Component, ConfigurationGroup, DeployableArtifact, Deployment, DeploymentTrack, Environment,
     Project,
     conditions::{Status, reasons},
-    deployment::DeploymentStatus,
+    deployment::{DeploymentStatus, ObservedArtifact},
 };
 use kube::ResourceExt;
 
@@ -14,7 +14,7 @@ use super::ArtifactSays;
 use crate::{
     apply::WriteError,
     controllers::{
-        Context,
+        Context, member,
         parents::{at_rest, find, get},
         place::Place,
         secrets,
@@ -22,10 +22,11 @@ use crate::{
     core::{
         deployment::{self, Inputs, PlaneParts, Problem, Rendered},
         hierarchy::{Id, Kind, Need, logical_name, organization_of},
+        known::Known,
         lifecycle::Standing,
         release::is_on,
     },
-    planes::Capability,
+    planes::{Capability, Plane},
 };
 
 /// Everything that a Deployment refers to.
@@ -91,7 +92,24 @@ pub(super) fn resolve(deployment: &Deployment, context: &Context) -> Result<Reso
     Ok(Resolved { groups: groups.collect(), build, project, component, track, environment, artifact })
 }
 
+/// Whether a Deployment, or its artifact, is another one than its status is about.
+pub(super) fn is_behind(deployment: &Deployment, context: &Context) -> bool {
+    let artifacts = &context.world.stores.deployable_artifacts;
+    let Ok(artifact) = find(deployment, Kind::DeployableArtifact, artifacts, context) else { return false };
+    let observed = deployment.status.as_ref().and_then(|status| status.observed_artifact.as_ref());
+    !member::is_spoken_for(deployment) || observed.is_some_and(|observed| *observed != observed_as(&artifact))
+}
+
+fn observed_as(artifact: &DeployableArtifact) -> ObservedArtifact {
+    ObservedArtifact { name: artifact.name_any(), generation: artifact.metadata.generation }
+}
+
 impl Resolved {
+    /// The artifact as it is now.
+    pub fn observed_artifact(&self) -> ObservedArtifact {
+        observed_as(&self.artifact)
+    }
+
     /// Whether the environment has noted the namespace that is about to be made.
     pub fn is_namespace_recorded(&self, status: &DeploymentStatus) -> bool {
         let (Some(plane), Some(name)) = (&status.data_plane, &status.namespace) else { return false };
@@ -104,9 +122,9 @@ impl Resolved {
         &self,
         deployment: &Deployment,
         place: &Place,
+        parts: PlaneParts,
         context: &Context,
     ) -> Result<Result<Rendered, Vec<Problem>>, WriteError> {
-        let capabilities = &place.plane.capabilities;
         let names = deployment::secrets_used(&self.artifact, deployment);
         let secrets = secrets::read(&deployment.namespace().unwrap_or_default(), &names, context).await?;
         Ok(deployment::render(&Inputs {
@@ -120,14 +138,25 @@ impl Resolved {
             build: self.build.as_deref(),
             groups: self.groups.iter().map(|(name, group)| (name.clone(), &**group)).collect(),
             secrets,
-            plane: PlaneParts {
-                cilium: capabilities.has(Capability::Cilium),
-                secrets_store: capabilities.has(Capability::SecretsStoreCsi),
-                autoscaling: capabilities.has(Capability::Autoscaling),
-            },
+            plane: parts,
             settings: &context.settings,
         }))
     }
+}
+
+/// The optional parts of a plane that change what is rendered. The error says of which it cannot be told whether it has them:
+/// the wrong form of isolation is none.
+pub(super) fn parts(plane: &Plane) -> Result<PlaneParts, String> {
+    let has = |capability: Capability| match capability.on(plane) {
+        Known::Present(_) => Ok(true),
+        Known::Absent(_) => Ok(false),
+        Known::Unknown(why) => Err(format!("whether data plane {} has {capability}: {why}", plane.key.name)),
+    };
+    Ok(PlaneParts {
+        cilium: has(Capability::Cilium)?,
+        secrets_store: has(Capability::SecretsStoreCsi)?,
+        autoscaling: has(Capability::Autoscaling)?,
+    })
 }
 
 /// An artifact that is missing has a reason of its own.

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
-    Endpoint, HostnameClaim,
+    Endpoint, HostnameClaim, Release as ReleaseObject,
     conditions::{self, Statement, Status, reasons, types},
     hostname_claim::Waiter,
-    labels::INSTANCE_ID,
+    labels::{self, INSTANCE_ID},
 };
 use kube::{Api, Resource, ResourceExt, api::ListParams};
 use serde_json::json;
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{KINDS, owned};
 use crate::{
     apply::WriteError,
-    controllers::{Context, data_plane::key_of, parents::get, run::Action},
+    controllers::{Context, data_plane::key_of, parents::get, release, run::Action},
     core::{
         hierarchy::Kind,
         hostnames::{
@@ -60,7 +60,7 @@ fn step(
 
 /// Makes and prepares the claims that can be had; tells how it stands then, and what the routes shall have. What is handed to
 /// one that does not answer has to wait.
-pub(super) async fn obtain(
+pub(in crate::controllers) async fn obtain(
     me: &Contender,
     wanted: &BTreeSet<ClaimKey>,
     served: &BTreeSet<ClaimKey>,
@@ -74,6 +74,10 @@ pub(super) async fn obtain(
             Step::Create(mut claim) => {
                 if let Some(instance) = &context.scope.instance {
                     claim.labels_mut().insert(INSTANCE_ID.to_owned(), instance.clone());
+                }
+                if context.world.with_uid(&me.uid).is_some_and(|id| id.kind == Kind::Release) {
+                    let (key, value) = (labels::MANAGED_BY, labels::MANAGED_BY_RELEASE_CONTROLLER);
+                    claim.labels_mut().insert(key.to_owned(), value.to_owned());
                 }
                 proven.insert(ClaimKey::of(&claim));
                 context.world.note_claim(context.writer.create(&*claim).await?);
@@ -113,7 +117,7 @@ async fn read(key: &ClaimKey, context: &Context) -> Result<Option<Arc<HostnameCl
 
 /// Takes over what is handed to `me`, if it answers, and lets go of what is no longer wanted, once the routes have exactly
 /// `served`.
-pub(super) async fn settle(
+pub(in crate::controllers) async fn settle(
     me: &Contender,
     wanted: &BTreeSet<ClaimKey>,
     served: &BTreeSet<ClaimKey>,
@@ -140,7 +144,7 @@ async fn delete(deletion: &Deletion, context: &Context) -> Result<(), WriteError
 }
 
 /// Names of the claims that name an Endpoint.
-pub(super) fn naming(uid: &str, context: &Context) -> Vec<String> {
+pub(in crate::controllers) fn naming(uid: &str, context: &Context) -> Vec<String> {
     context.world.claims().naming(uid).map(|claim| claim.name_any()).collect()
 }
 
@@ -177,13 +181,15 @@ pub(in crate::controllers) async fn reconcile_claim(
     let named: BTreeSet<String> =
         also_served_by(&claim).map(ToOwned::to_owned).chain([claim.spec.holder.uid.clone()]).collect();
     let holder = &claim.spec.holder;
-    let known = |uid: &str| context.world.with_uid(uid).is_some_and(|id| id.kind == Kind::Endpoint);
+    let holds = |kind: Kind| matches!(kind, Kind::Endpoint | Kind::Release);
+    let known = |uid: &str| context.world.with_uid(uid).is_some_and(|id| holds(id.kind));
     let missing: Vec<&String> = named.iter().filter(|uid| !known(uid)).collect();
     if missing.is_empty() {
         say(&claim, None, &context).await?;
         return Ok(Action::await_change());
     }
-    let gone = match gone(&holder.namespace, &missing, &context).await? {
+    let of_release = claim.labels().get(labels::MANAGED_BY).is_some();
+    let gone = match gone(&holder.namespace, &missing, of_release, &context).await? {
         Ok(gone) => gone,
         Err(why) => {
             say(&claim, Some(why), &context).await?;
@@ -201,17 +207,21 @@ pub(in crate::controllers) async fn reconcile_claim(
     Ok(Action::await_change())
 }
 
-/// Which of the Endpoints with these UIDs have gone for good: the API server has none of them, and no plane has a route of
-/// theirs. Otherwise, what stands against letting go.
+/// Which of the Endpoints and Releases with these UIDs have gone for good: the API server has none of them, and no plane has
+/// a route of theirs. Otherwise, what stands against letting go.
 async fn gone(
     namespace: &str,
     uids: &[&String],
+    of_release: bool,
     context: &Context,
 ) -> Result<Result<BTreeSet<String>, String>, WriteError> {
     // An organization's host names stay in it, and so in its namespace.
     let endpoints: Api<Endpoint> = Api::namespaced(context.client.clone(), namespace);
     let live = endpoints.list_metadata(&ListParams::default()).await.map_err(WriteError::of)?;
-    let live: BTreeSet<String> = live.items.iter().filter_map(ResourceExt::uid).collect();
+    let mut live: BTreeSet<String> = live.items.iter().filter_map(ResourceExt::uid).collect();
+    let releases: Api<ReleaseObject> = Api::namespaced(context.client.clone(), namespace);
+    let releases = releases.list_metadata(&ListParams::default()).await.map_err(WriteError::of)?;
+    live.extend(releases.items.iter().filter_map(ResourceExt::uid));
     let gone: BTreeSet<String> =
         uids.iter().filter(|uid| !live.contains(**uid)).map(|uid| (*uid).clone()).collect();
     for data_plane in context.world.stores.data_planes.state() {
@@ -223,14 +233,22 @@ async fn gone(
             )));
         };
         for uid in &gone {
-            match owned::owned(&plane, KINDS, uid).await {
-                Ok(found) if found.is_empty() => {}
-                Ok(_) => {
-                    return Ok(Err(format!(
-                        "its holder has gone without a clean-up, and data plane {name} still has its routes: delete the objects there with the label openchoreo.dev/owner-uid={uid}"
-                    )));
-                }
+            let label = match owned::owned(&plane, KINDS, uid).await {
+                Ok(found) if found.is_empty() => None,
+                Ok(_) => Some(labels::OWNER_UID),
                 Err(why) => return Ok(Err(format!("waiting for {why}"))),
+            };
+            // Releases have kinds of routes that Endpoints have not, and that may not be listed everywhere.
+            let has_routes = if of_release { release::has_routes(&plane, uid).await } else { Ok(false) };
+            let label = match has_routes {
+                Ok(true) => Some(labels::RELEASE_UID),
+                Ok(false) => label,
+                Err(why) => return Ok(Err(format!("waiting for {why}"))),
+            };
+            if let Some(label) = label {
+                return Ok(Err(format!(
+                    "its holder has gone without a clean-up, and data plane {name} still has its routes: delete the objects there with the label {label}={uid}"
+                )));
             }
         }
     }
@@ -249,7 +267,7 @@ async fn say(claim: &HostnameClaim, trouble: Option<String>, context: &Context) 
         (a, &one.namespace, &one.name).cmp(&(b, &other.namespace, &other.name))
     });
     let (status, reason, message) = match trouble {
-        None => (Status::True, reasons::HOSTNAME_CLAIMED, "an Endpoint holds it".to_owned()),
+        None => (Status::True, reasons::HOSTNAME_CLAIMED, "an Endpoint or a Release holds it".to_owned()),
         Some(why) => (Status::False, reasons::HOLDER_GONE, why),
     };
     let mut after = before.clone();

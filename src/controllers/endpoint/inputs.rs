@@ -19,7 +19,7 @@ use crate::{
         lifecycle::Standing,
         settings::Settings,
     },
-    planes::{self, Capability, Plane, Serving},
+    planes::{Capability, Plane},
 };
 
 /// Everything that an Endpoint refers to.
@@ -80,25 +80,22 @@ impl Resolved {
 }
 
 fn parts(plane: &Plane) -> PlaneParts {
-    let has = |capability| plane.capabilities.has(capability);
+    let known = |capability: Capability| capability.on(plane).map(drop);
     let version = |kind: &str| {
-        let served = |version: &&str| {
-            let kind = planes::Kind::new("gateway.networking.k8s.io", *version, kind);
-            matches!(plane.serving(&kind), Serving::Served { .. })
-        };
-        ["v1", "v1alpha2"].into_iter().find(served).map(ToOwned::to_owned)
+        let known = plane.known_in("gateway.networking.k8s.io", &["v1", "v1alpha2"], kind);
+        known.map(|served| served.resource.version)
     };
     PlaneParts {
-        http: has(Capability::GatewayApi),
-        grpc: has(Capability::GatewayApiGrpc),
+        http: known(Capability::GatewayApi),
+        grpc: known(Capability::GatewayApiGrpc),
         tcp: version("TCPRoute"),
         udp: version("UDPRoute"),
-        envoy: has(Capability::EnvoyGateway),
+        envoy: known(Capability::EnvoyGateway),
     }
 }
 
 /// The domains that all data planes together provide for everybody.
-fn provided(context: &Context) -> Vec<String> {
+pub(in crate::controllers) fn provided(context: &Context) -> Vec<String> {
     let of = |plane: &DataPlane, settings: &Settings| -> Vec<String> {
         let Some(gateway) = &plane.spec.gateway else { return vec![] };
         let web = gateway.web_application_domain.as_ref().unwrap_or(&settings.web_application_domain);

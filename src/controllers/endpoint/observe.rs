@@ -13,7 +13,7 @@ use crate::{
         endpoint::{GuardedRoute, Listener, Plan, Seen, assess, listener},
         lifecycle::Standing,
     },
-    planes::{Follow, Followed, Kind, Plane, Serving},
+    planes::{Follow, Followed, Kind, Plane},
 };
 
 /// Objects of an Endpoint as the plane's watches tell of them.
@@ -58,10 +58,8 @@ impl Live {
 
 /// The gateways of a plane, if it has any. All of them, since those that we need carry no label of ours.
 pub(in crate::controllers) fn gateways(plane: &Plane) -> Option<Arc<Followed>> {
-    match plane.serving(&Kind::new("gateway.networking.k8s.io", "v1", "Gateway")) {
-        Serving::Served { resource, .. } => Some(plane.follow(&resource, "", Follow::Whole)),
-        Serving::Not | Serving::Unknown => None,
-    }
+    let served = plane.known(&Kind::new("gateway.networking.k8s.io", "v1", "Gateway")).if_present()?;
+    Some(plane.follow(&served.resource, "", Follow::Whole))
 }
 
 /// What listens for a host on a gateway of a plane; what is usual where that is not known.
@@ -117,7 +115,7 @@ pub(super) async fn standing(
 /// Why nobody answers behind a Service of the Deployment with this UID, or why that is not known, unless somebody does.
 pub(super) async fn backend(plane: &Plane, deployment_uid: &str, service: &str) -> Option<Standing> {
     let kind = Kind::new("discovery.k8s.io", "v1", "EndpointSlice");
-    let Serving::Served { resource, .. } = plane.serving(&kind) else { return None };
+    let resource = plane.known(&kind).if_present()?.resource;
     // The labels of a Service are those of its slices.
     let slices = plane.follow(&resource, OWNED, Follow::Whole);
     if !slices.listed(plane.deadline).await {

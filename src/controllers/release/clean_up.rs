@@ -1,24 +1,28 @@
 //! Removing what a Release no longer wants, from recorded facts alone.
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::collections::{BTreeSet, HashSet};
 
 use kantor_api::{
     Release,
-    common::PlaneRecord,
+    common::{InventoryItem, PlaneRecord},
     conditions::{self, Statement, Status, reasons, types},
+    data_plane::ReleasePolicy,
+    labels,
     release::{ReleaseStatus, RemovingObjects},
 };
 use kube::{Resource, ResourceExt, runtime::events::EventType};
 
 use super::{
-    Context, WAITING, member, now, owner_of,
-    place::{SELECTOR, site},
-    status_of, write,
+    Context, WAITING, hosts, member, now, owner_of,
+    place::{SELECTOR, followed, site},
+    some, status_of, tenant, write,
 };
 use crate::{
     apply::{Found, Remains, Site, Whose, WriteError},
     controllers::{
+        endpoint,
         environment::key_of,
+        owned::{disbelieve, list_of},
         place::{Unreachable, data_plane_of, own_writer, reach_recorded},
         remote::follow_namespaces,
         run::Action,
@@ -28,8 +32,9 @@ use crate::{
         hierarchy::Kind,
         lifecycle::{self, RELEASE, Standing},
         release::{self, NamespaceStep, Recorded, SeenNamespace},
+        tenancy,
     },
-    planes::{self, Follow, Serving},
+    planes::{self, Follow, Plane},
 };
 
 /// Cleans up after a Release that is being deleted.
@@ -43,6 +48,13 @@ pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Act
             say(release, &why, context).await?;
             return Ok(Action::requeue(WAITING));
         }
+    }
+    hosts::let_go(release, &BTreeSet::new(), context).await?;
+    let claims = endpoint::naming(&release.uid().unwrap_or_default(), context);
+    if !claims.is_empty() {
+        let text = format!("HostnameClaim {}, which others still serve", claims.join(", "));
+        say(release, &[Why { text, failed: false }], context).await?;
+        return Ok(Action::requeue(WAITING));
     }
     follow_only(release, &Recorded::default(), context);
     context.engine.forget(&owner_of(release));
@@ -76,7 +88,11 @@ async fn remove_with_reasons(
     let (mut left, mut why) = (vec![], vec![]);
     for place in places {
         let name = &place.data_plane.name;
-        let plane = match reach_recorded(&place.data_plane, context) {
+        if !tenancy::may_be_on(&place.data_plane, &release.namespace().unwrap_or_default(), true) {
+            disbelieve(release, &place.data_plane, context);
+            continue;
+        }
+        let plane = match reach_recorded(&place.data_plane, context).await {
             Ok(plane) => plane,
             Err(Unreachable::GivenUp) => {
                 let_go(release, &[place], context);
@@ -92,11 +108,53 @@ async fn remove_with_reasons(
         };
         let policy = data_plane_of(&place.data_plane, context);
         let policy = policy.as_ref().and_then(|plane| plane.spec.release_policy.as_ref());
+        if !follow_namespaces(&plane).listed(plane.deadline).await {
+            why.push(Why { text: list_of("Namespace", &plane), failed: false });
+            left.push(place);
+            continue;
+        }
         let site = site(&plane, policy);
-        let remains = remove_from(release, &site, &place, &mut why, context).await;
-        left.extend(remains);
+        let believed = believed(release, &plane, policy, &place, context);
+        let remains = remove_from(release, &site, &believed, &mut why, context).await;
+        // With all that was recorded: it may be believed again.
+        left.extend(remains.map(|remains| {
+            let there: HashSet<_> = remains.objects.iter().map(object_key).collect();
+            let objects =
+                place.objects.into_iter().filter(|item| there.contains(&object_key(item))).collect();
+            RemovingObjects { objects, ..remains }
+        }));
     }
     (left, why)
+}
+
+/// What was recorded, as far as it is believed. What is not is known by its labels alone, and that is said.
+fn believed(
+    release: &Release,
+    plane: &Plane,
+    policy: Option<&ReleasePolicy>,
+    recorded: &RemovingObjects,
+    context: &Context,
+) -> RemovingObjects {
+    let organization = release.namespace().unwrap_or_default();
+    let (tenant, namespaces) = (tenant(release, &organization), follow_namespaces(plane));
+    let live = |name: &str| namespaces.get(None, name).map(|namespace| namespace.labels().clone());
+    let believe = |item: &_| tenancy::believed(item, &recorded.data_plane, &tenant, policy, &live);
+    let objects: Vec<_> = recorded.objects.iter().map(believe).collect();
+    let is_labelled = |item: &InventoryItem| {
+        followed(plane, item).is_none_or(|followed| followed.get(some(&item.namespace), &item.name).is_some())
+    };
+    let doubted = recorded.objects.iter().zip(&objects).filter(|(said, believed)| said.uid != believed.uid);
+    let doubted: Vec<String> =
+        doubted.filter(|(item, _)| !is_labelled(item)).map(|(item, _)| shown(item)).collect();
+    if !doubted.is_empty() {
+        let note = format!(
+            "left alone unless it carries the label {} of this Release, since organization {organization} may not write there: {}",
+            labels::RELEASE_UID,
+            release::listed(&doubted)
+        );
+        member::publish(release, EventType::Warning, "Remove", reasons::LEFT_BEHIND, note, context);
+    }
+    RemovingObjects { objects, ..recorded.clone() }
 }
 
 async fn remove_from(
@@ -163,7 +221,7 @@ async fn remove_namespace(
         uid: seen.metadata.uid.as_deref(),
         deleting: seen.metadata.deletion_timestamp.is_some(),
     });
-    match release::namespace_step(view, needed) {
+    match release::namespace_step(view, &release.namespace().unwrap_or_default(), needed) {
         NamespaceStep::Leave => Ok(true),
         NamespaceStep::AwaitEnd => Ok(false),
         NamespaceStep::DeleteIfEmpty(uid) => {
@@ -171,6 +229,7 @@ async fn remove_namespace(
                 None => {}
                 // Its own Release sees to it.
                 Some(Found { whose: Whose::Kept, .. }) => return Ok(true),
+                Some(Found { whose: Whose::Going, .. }) => return Ok(false),
                 Some(Found { what, whose }) => {
                     let holds = if whose == Whose::Unseen { "may hold" } else { "holds" };
                     let note = format!("left behind: namespace {name}, which {holds} {what}");
@@ -191,13 +250,7 @@ fn let_go(release: &Release, places: &[RemovingObjects], context: &Context) {
         let objects = place.objects.iter().map(shown);
         let namespaces = place.namespaces.iter().map(|name| format!("Namespace {name}"));
         let all: Vec<String> = objects.chain(namespaces).collect();
-        // An Event's note holds 1024 characters.
-        let mut note = format!("left behind on data plane {}: {}", place.data_plane.name, all.join(", "));
-        if note.len() > 1000 {
-            note.truncate(note.floor_char_boundary(960));
-            let _ = write!(note, "… ({} in all)", all.len());
-        }
-        member::publish(release, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
+        member::leave_behind(release, &place.data_plane.name, &all, context);
     }
 }
 
@@ -225,9 +278,9 @@ async fn say(release: &Release, why: &[Why], context: &Context) -> Result<(), Wr
 /// Ends the watches of kinds that no Release has objects of any more.
 pub(super) fn follow_only(release: &Release, recorded: &Recorded, context: &Context) {
     let uid = release.uid().unwrap_or_default();
-    let everything = recorded.everything();
+    let everything = recorded.mentioned();
     let mut planes: HashSet<_> = everything.iter().map(|place| key_of(&place.data_plane)).collect();
-    let before = Recorded::of(&status_of(release)).everything();
+    let before = Recorded::of(&status_of(release)).mentioned();
     planes.extend(before.iter().map(|place| key_of(&place.data_plane)));
     for key in planes {
         let kinds_in = |places: &[RemovingObjects]| -> HashSet<_> {
@@ -238,8 +291,8 @@ pub(super) fn follow_only(release: &Release, recorded: &Recorded, context: &Cont
         let free = context.releases.set(&key, &uid, &kinds, &had);
         let Ok(plane) = context.planes.get(&key) else { continue };
         for kind in free {
-            if let Serving::Served { resource, .. } = plane.serving(&kind) {
-                plane.unfollow(&resource, SELECTOR, Follow::Whole);
+            if let Some(served) = plane.known(&kind).if_present() {
+                plane.unfollow(&served.resource, SELECTOR, Follow::Whole);
             }
         }
     }

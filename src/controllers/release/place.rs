@@ -2,15 +2,26 @@
 
 use std::sync::Arc;
 
-use kantor_api::{Release, common::InventoryItem, data_plane::ReleasePolicy, managers};
+use kantor_api::{
+    Release,
+    common::InventoryItem,
+    data_plane::{PodSecurity, ReleasePolicy},
+    managers,
+};
 use kube::runtime::reflector::ObjectRef;
 
 use super::{Context, Plane};
 use crate::{
     apply::{Site, Writer},
     controllers::{member, place},
-    core::{health::Checks, hierarchy::Kind, lifecycle::Standing, release::Report},
-    planes::{self, Follow, Followed, Serving},
+    core::{
+        health::Checks,
+        hierarchy::Kind,
+        known::Known,
+        lifecycle::Standing,
+        release::{self, Report},
+    },
+    planes::{self, Follow, Followed},
 };
 
 /// Selects the objects of all Releases.
@@ -33,6 +44,8 @@ pub(super) struct Place {
     pub at: place::Place,
     /// How the health of its kinds is told.
     pub checks: Arc<Checks>,
+    /// The Pod Security level of its namespaces.
+    pub pod_security: PodSecurity,
 }
 
 impl Place {
@@ -69,10 +82,13 @@ pub(super) fn locate(release: &Release, context: &Context) -> Located {
     match place::locate(&environment, context) {
         place::Located::At(at) => {
             let checks = context.releases.checks(&at.data_plane);
-            Located::At(Box::new(Place { at: *at, checks }))
+            let pod_security = context.settings.pod_security_on(&at.data_plane);
+            Located::At(Box::new(Place { at: *at, checks, pod_security }))
         }
-        place::Located::NotYet(standing) => match nowhere(standing) {
-            Located::Nowhere(report) if !member::is_spoken_for(release) => Located::NotYet(Some(report)),
+        place::Located::NotYet { standing, late } => match nowhere(standing) {
+            Located::Nowhere(report) if late || !member::is_spoken_for(release) => {
+                Located::NotYet(Some(report))
+            }
             _ => Located::NotYet(None),
         },
         place::Located::Nowhere(standing) => nowhere(standing),
@@ -89,10 +105,32 @@ fn nowhere(standing: Standing) -> Located {
 
 /// The watch of the kind of an object, if the plane serves it.
 pub(super) fn followed(plane: &Plane, item: &InventoryItem) -> Option<Arc<Followed>> {
-    match plane.serving(&planes::Kind::of(item)) {
-        Serving::Served { resource, .. } => Some(plane.follow(&resource, SELECTOR, Follow::Whole)),
-        Serving::Not | Serving::Unknown => None,
+    let served = plane.known(&planes::Kind::of(item)).if_present()?;
+    Some(plane.follow(&served.resource, SELECTOR, Follow::Whole))
+}
+
+/// Whether the plane has routes of the Release with this UID. The error says what is not known.
+pub(in crate::controllers) async fn has_routes(plane: &Plane, uid: &str) -> Result<bool, String> {
+    let kinds = plane.kinds();
+    for (group, kind) in release::ROUTES {
+        let kind = kinds.in_any_version(&planes::Kind::new(group, "v1", kind));
+        let served = match plane.known(&kind) {
+            Known::Present(served) => served,
+            Known::Absent(_) => continue,
+            Known::Unknown(why) => {
+                return Err(format!("{} on data plane {}: {why}", kind.kind, plane.key.name));
+            }
+        };
+        let followed = plane.follow(&served.resource, SELECTOR, Follow::Whole);
+        followed.listed(plane.deadline).await;
+        if !followed.is_synced() {
+            return Err(format!("the list of every {} on data plane {}", kind.kind, plane.key.name));
+        }
+        if !followed.owned_by(uid).is_empty() {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
+use kantor_api::labels::{self, plane};
 use rstest::rstest;
 use serde_json::json;
 
 use super::*;
 
 fn owner() -> Owner {
-    Owner { uid: "me".into(), label: labels::RELEASE_UID, ..Owner::default() }
+    Owner { uid: "me".into(), label: labels::RELEASE_UID, organization: "acme".into(), ..Owner::default() }
 }
 
 fn object(value: Value) -> DynamicObject {
@@ -96,10 +97,101 @@ fn strangers_are_refused_by_name(
     assert!(matches!(step(&adopting, &wanted(), Some(&live), recorded, |_| false), Step::Update { .. }));
 }
 
-#[test]
-fn an_object_of_a_deployment_is_not_a_releases() {
-    let live = with_label(live(), labels::OWNER_UID, Some("deployment"));
-    assert!(matches!(decide(Some(&live), None), Step::Refuse(_)));
+#[rstest]
+#[case::of_a_deployment(&[(labels::OWNER_UID, "deployment")])]
+#[case::shared_by_deployments(&[(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)])]
+#[case::shared_and_made_for_it(
+    &[(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER), (labels::RELEASE_UID, "me")]
+)]
+#[case::of_a_release_elsewhere(&[(labels::RELEASE_UID, "other"), (labels::RELEASE_NAMESPACE, "globex")])]
+#[case::of_a_release_of_nowhere(&[(labels::RELEASE_UID, "other")])]
+fn what_others_keep_is_not_a_releases_even_if_it_asks_to_take_it_over(#[case] labels: &[(&str, &str)]) {
+    let mut live = with_label(live(), labels::RELEASE_UID, None);
+    live.labels_mut().extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    live.labels_mut().insert(labels::RELEASE_NAME.into(), "payments-migration".into());
+    for adopt in [false, true] {
+        let owner = Owner { adopt, ..owner() };
+        for recorded in [None, Some("uid")] {
+            let Step::Refuse(message) = step(&owner, &wanted(), Some(&live), recorded, |_| false) else {
+                panic!("adopt: {adopt}, recorded: {recorded:?}: not refused")
+            };
+            assert!(message.contains("ConfigMap app/settings"), "{message}");
+            for secret in ["globex", "payments-migration", "openchoreo.dev/adopt"] {
+                assert!(!message.contains(secret), "{message}");
+            }
+            assert_eq!(removal(&owner, &ObjectView::of(&live), recorded), Removal::Leave);
+        }
+    }
+}
+
+#[rstest]
+#[case::nobodys(&[], Holder::Nobody)]
+#[case::its_own(&[(labels::OWNER_UID, "me")], Holder::Own)]
+#[case::of_its_organization(
+    &[(labels::OWNER_UID, "old"), (plane::ORGANIZATION_NAME, "acme")],
+    Holder::Kin("another Deployment or Endpoint".into())
+)]
+#[case::of_another_organization(
+    &[(labels::OWNER_UID, "old"), (plane::ORGANIZATION_NAME, "globex")], Holder::Other("somebody else on this data plane")
+)]
+#[case::of_a_release(
+    &[(labels::RELEASE_UID, "release"), (labels::RELEASE_NAMESPACE, "acme")], Holder::Other("a Release")
+)]
+fn a_deployment_takes_over_what_deployments_of_its_organization_left(
+    #[case] labels: &[(&str, &str)],
+    #[case] expected: Holder,
+) {
+    let owner = Owner { label: labels::OWNER_UID, ..owner() };
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(holder(&owner, &labels, false), expected);
+}
+
+#[rstest]
+#[case::nobodys(&[], Holder::Nobody)]
+#[case::its_own(&[(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)], Holder::Own)]
+#[case::made_for_releases(
+    &[(labels::CREATED_BY, "release-controller"), (labels::RELEASE_UID, "r"), (labels::RELEASE_NAMESPACE, "acme"),
+      (labels::RELEASE_NAME, "cart")],
+    Holder::Kin("Release acme/cart".into())
+)]
+#[case::made_for_releases_of_others(
+    &[(labels::CREATED_BY, "release-controller"), (labels::RELEASE_UID, "r"), (labels::RELEASE_NAMESPACE, "globex")],
+    Holder::Other("somebody else on this data plane")
+)]
+#[case::brought_by_a_release(
+    &[(labels::MANAGED_BY, "release-controller"), (labels::RELEASE_UID, "r"), (labels::RELEASE_NAMESPACE, "acme")],
+    Holder::Other("a Release")
+)]
+#[case::brought_and_shared_before(
+    &[(labels::MANAGED_BY, "release-controller"), (labels::RELEASE_UID, "r"),
+      (plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)],
+    Holder::Own
+)]
+#[case::of_a_deployment(&[(labels::OWNER_UID, "deployment")], Holder::Other("a Deployment"))]
+fn what_deployments_share_is_not_what_a_release_keeps(
+    #[case] labels: &[(&str, &str)],
+    #[case] expected: Holder,
+) {
+    let owner =
+        Owner { label: plane::MANAGED_BY, uid: plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.into(), ..owner() };
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(holder(&owner, &labels, false), expected);
+}
+
+#[rstest]
+#[case("ResourceQuota", false)]
+#[case("LimitRange", false)]
+#[case("ConfigMap", true)]
+fn the_limits_of_a_namespace_are_not_taken_over_from_who_set_them(#[case] kind: &str, #[case] adopted: bool) {
+    let mut wanted = wanted();
+    wanted.object.types.as_mut().unwrap().kind = kind.to_owned();
+    let live = with_label(live(), labels::RELEASE_UID, None);
+    let adopting = Owner { adopt: true, ..owner() };
+    let step = step(&adopting, &wanted, Some(&live), None, |_| false);
+    assert_eq!(matches!(step, Step::Update { .. }), adopted, "{step:?}");
+    // Its own it keeps, as ever.
+    let own = with_label(live, labels::RELEASE_UID, Some("me"));
+    assert!(!matches!(super::step(&owner(), &wanted, Some(&own), None, |_| false), Step::Refuse(_)));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is asked for: the artifact's configuration with the Deployment's changes over it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kantor_api::{
     DeployableArtifact, Deployment,
@@ -61,11 +61,9 @@ fn merged(base: Application, over: &Application) -> Application {
     let over = over.clone();
     Application {
         args: if over.args.is_empty() { base.args } else { over.args },
-        env: list(base.env, over.env, |a, b| a.key == b.key),
+        env: keyed(base.env, over.env, |env| env.key.clone()),
         env_from: list(base.env_from, over.env_from, PartialEq::eq),
-        file_mounts: list(base.file_mounts, over.file_mounts, |a, b| {
-            clean_path(&a.mount_path) == clean_path(&b.mount_path)
-        }),
+        file_mounts: keyed(base.file_mounts, over.file_mounts, |file| clean_path(&file.mount_path)),
         file_mounts_from: list(base.file_mounts_from, over.file_mounts_from, PartialEq::eq),
         resource_limits: both(base.resource_limits, over.resource_limits, |base, over| ResourceLimits {
             cpu: over.cpu.or(base.cpu),
@@ -91,6 +89,23 @@ fn both<T>(base: Option<T>, over: Option<T>, merge: impl FnOnce(T, T) -> T) -> O
         (Some(base), Some(over)) => Some(merge(base, over)),
         (base, over) => over.or(base),
     }
+}
+
+/// [`list`] of entries that are the same if their keys are; there may be hundreds.
+fn keyed<T>(base: Vec<T>, over: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
+    let mut list = base;
+    let mut at = BTreeMap::new();
+    for (i, entry) in list.iter().enumerate() {
+        at.entry(key(entry)).or_insert(i);
+    }
+    for entry in over {
+        let i = *at.entry(key(&entry)).or_insert(list.len());
+        match list.get_mut(i) {
+            Some(old) => *old = entry,
+            None => list.push(entry),
+        }
+    }
+    list
 }
 
 /// Entries of `base` in their order, those that `over` has as well replaced, and then the others of `over`.

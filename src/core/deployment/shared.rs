@@ -1,6 +1,7 @@
 //! What all Deployments of a project share in an environment: the namespace, and that others cannot reach into it.
 
-use kube::api::DynamicObject;
+use kantor_api::labels::POD_SECURITY;
+use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Value, json};
 
 use super::{Inputs, place::Place};
@@ -19,7 +20,10 @@ const DNS_CACHE: &str = "169.254.20.10/32";
 
 /// The namespace and its isolation.
 pub(super) fn objects(inputs: &Inputs<'_>, place: &Place) -> Vec<DynamicObject> {
-    let namespace = place.shared("v1", "Namespace", None, json!({}));
+    let mut namespace = place.shared("v1", "Namespace", None, json!({}));
+    if let Some(level) = inputs.settings.pod_security_on(inputs.data_plane).label() {
+        namespace.labels_mut().insert(POD_SECURITY.to_owned(), level.to_owned());
+    }
     let policy = if inputs.plane.cilium {
         place.shared("cilium.io/v2", "CiliumNetworkPolicy", Some(ISOLATION), cilium())
     } else {

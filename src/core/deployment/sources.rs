@@ -1,6 +1,7 @@
 //! Where the values of a workload come from, and the objects that carry them to the data plane.
 
 mod objects;
+mod vault;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Inputs, Problem,
     place::Place,
-    values::{Held, held},
+    values::{Held, held, sets_of},
 };
 use crate::core::hierarchy::logical_name;
 
@@ -270,6 +271,7 @@ impl<'a> Sources<'a> {
     pub fn finish(mut self, problems: &mut Vec<Problem>) -> Configured {
         problems.append(&mut self.problems);
         problems.extend(self.missing_driver());
+        problems.extend(self.outside_the_vault());
         Configured { objects: self.objects(), checksum: self.checksum() }
     }
 
@@ -306,9 +308,10 @@ impl<'a> Sources<'a> {
 
 /// The keys of a group and what they have for `environment`.
 fn keys_of<'a>(group: &'a ConfigurationGroup, environment: &str) -> BTreeMap<&'a str, Option<Held<'a>>> {
+    let sets = sets_of(group, environment);
     let mut keys = BTreeMap::new();
     for entry in &group.spec.configurations {
-        keys.entry(entry.key.as_str()).or_insert_with(|| held(group, entry, environment));
+        keys.entry(entry.key.as_str()).or_insert_with(|| held(entry, environment, &sets));
     }
     keys
 }

@@ -91,7 +91,8 @@ impl World {
             groups: BTreeMap::new(),
             secrets: BTreeMap::new(),
             plane: PlaneParts { cilium: true, secrets_store: true, autoscaling: true },
-            settings: Settings::default(),
+            // These paths are those of the system that Kantor takes over from, which knows no prefixes.
+            settings: Settings { vault_path_prefix: String::new(), ..Settings::default() },
         }
     }
 

@@ -1,5 +1,7 @@
 //! Values of configuration groups, and what their keys are called inside a container.
 
+use std::collections::BTreeSet;
+
 use kantor_api::{
     ConfigurationGroup,
     configuration_group::{ConfigurationEntry, ConfigurationValue},
@@ -14,20 +16,25 @@ pub(super) enum Held<'a> {
     Vault(&'a str),
 }
 
-/// What `entry` of `group` has for `environment`: its own value, else the first of a set that it is in.
+/// Names of the sets of `group` in which `environment` is.
+pub(super) fn sets_of<'g>(group: &'g ConfigurationGroup, environment: &str) -> BTreeSet<&'g str> {
+    let sets = group.spec.environment_groups.iter();
+    sets.filter(|set| set.environments.iter().any(|name| name == environment))
+        .map(|set| set.name.as_str())
+        .collect()
+}
+
+/// What `entry` has for `environment`, which is in these sets: its own value, else the first of a set.
 pub(super) fn held<'a>(
-    group: &ConfigurationGroup,
     entry: &'a ConfigurationEntry,
     environment: &str,
+    sets: &BTreeSet<&str>,
 ) -> Option<Held<'a>> {
-    let of_set = |value: &ConfigurationValue| {
-        value.environment_group_ref.as_deref().is_some_and(|set| {
-            let sets = group.spec.environment_groups.iter().filter(|g| g.name == set);
-            sets.flat_map(|g| &g.environments).any(|name| name == environment)
-        })
+    let of_set = |value: &&ConfigurationValue| {
+        value.environment_group_ref.as_deref().is_some_and(|set| sets.contains(set))
     };
     let own = entry.values.iter().find(|value| value.environment.as_deref() == Some(environment));
-    let value = own.or_else(|| entry.values.iter().find(|value| of_set(value)))?;
+    let value = own.or_else(|| entry.values.iter().find(of_set))?;
     let set = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
     set(&value.value).map(Held::Plain).or_else(|| set(&value.vault_key).map(Held::Vault))
 }

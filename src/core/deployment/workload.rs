@@ -10,7 +10,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Value, json};
 
 use super::{
-    Inputs, Problem,
+    Bounds, Inputs, Problem,
     place::Place,
     pod::{Pod, Port},
 };
@@ -80,7 +80,7 @@ impl Runs {
         let settings = inputs.settings;
         match self {
             Self::Always { .. } => {
-                // No replicas: they are whoever scales the workload's.
+                // No replicas: they are whoever scales the workload's, but for those that it is made with.
                 let mut spec = json!({
                     "selector": {"matchLabels": place.workload_labels},
                     "template": pod.serving(place),
@@ -120,6 +120,13 @@ impl Runs {
                 place.own("batch/v1", "Job", place.name(NameKind::Job), body)
             }
         }
+    }
+
+    /// Between how many replicas it is scaled.
+    pub fn bounds(&self) -> Option<Bounds> {
+        let Self::Always { scaling: Some(scaling) } = self else { return None };
+        let (fewest, most) = bounds(scaling);
+        Some((fewest.into(), most.into()))
     }
 
     /// What goes with the workload of that name.

@@ -56,6 +56,17 @@ pub fn is_open(route: &DynamicObject) -> bool {
     })
 }
 
+/// Whether a gateway, whichever, has accepted a route that is open: then somebody may use it.
+pub fn is_let_in(route: &DynamicObject) -> bool {
+    let parents = route.data.pointer("/status/parents").and_then(Value::as_array).into_iter().flatten();
+    let mut conditions = parents.filter_map(|parent| parent.get("conditions")?.as_array()).flatten();
+    is_open(route)
+        && conditions.any(|condition| {
+            let is = |key: &str, value: &str| condition.get(key).and_then(Value::as_str) == Some(value);
+            is("type", "Accepted") && is("status", "True")
+        })
+}
+
 /// What a gateway says of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -197,3 +208,6 @@ pub fn assess(seen: &[Seen<'_>]) -> Option<Obstacle> {
     }
     pending
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,5 @@
 //! Where requests go.
 
-use std::net::IpAddr;
-
-use http::Uri;
 use kantor_api::{
     conditions::reasons,
     endpoint::{BackendType, EndpointType},
@@ -12,7 +9,12 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::{Inputs, Plan, Problem, paths, ways::Way};
-use crate::core::{deployment, settings::Reach};
+use crate::core::{
+    deployment,
+    known::Known,
+    net::{Allowed, Host, outside},
+    settings::Reach,
+};
 
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(super) fn of(inputs: &Inputs<'_>, problems: &mut Vec<Problem>) -> Option<Bac
                 reasons::BACKEND_NOT_SUPPORTED,
                 "a TCP or UDP endpoint cannot lead to another address",
             )),
-            Some(target) => parsed(&target.url).map_err(|why| {
+            Some(target) => parsed(&target.url, domains(inputs)).map_err(|why| {
                 Problem::new(reasons::BACKEND_NOT_SUPPORTED, format!("backendRef.target.url: {why}"))
             }),
             None => Err(Problem::new(reasons::INVALID_ENDPOINT, "backendRef.target.url is missing")),
@@ -62,93 +64,61 @@ pub(super) fn of(inputs: &Inputs<'_>, problems: &mut Vec<Problem>) -> Option<Bac
     found.map_err(|problem| problems.push(problem)).ok()
 }
 
-/// The address, if it is one that everybody outside may know: what is inside the cluster or its network belongs to
-/// others, and a gateway that leads there would lead past their isolation.
-fn parsed(url: &str) -> Result<Backend, String> {
-    let uri: Uri = url.parse().map_err(|_| "it is not a URL".to_owned())?;
-    let tls = match uri.scheme_str() {
-        Some("https") => true,
-        Some("http") => false,
-        _ => return Err("it has to begin with http:// or https://".to_owned()),
-    };
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("it must not hold a user name or password".to_owned());
-    }
-    if uri.query().is_some() {
+/// Domains to which the data plane lets targets lead.
+fn domains<'a>(inputs: &Inputs<'a>) -> &'a [String] {
+    inputs.data_plane.spec.gateway.as_ref().map_or(&[], |gateway| &gateway.target_domains)
+}
+
+/// The address, if gateways may connect to it for a tenant.
+fn parsed(url: &str, domains: &[String]) -> Result<Backend, String> {
+    let address = outside(url, Allowed { domains, list: "gateway.targetDomains", plain: true })?;
+    if address.query.is_some() {
         return Err("it must not have a query".to_owned());
     }
-    let host = uri.host().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse::<IpAddr>() {
-        Ok(address) if !is_outside(address) => return Err(format!("{bare} is not a public address")),
-        Err(_) if !host.contains('.') || INSIDE.iter().any(|inside| host.ends_with(inside)) => {
-            return Err(format!("{host} is not a public host"));
-        }
-        Ok(_) | Err(_) => {}
-    }
-    let path = paths::trimmed(uri.path()).to_owned();
+    let path = paths::trimmed(&address.path).to_owned();
     paths::check(&path, false).map_err(|why| format!("its path: {why}"))?;
-    let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
-    Ok(Backend::Target { host: bare.to_owned(), port, tls, path })
+    let port = address.port.unwrap_or(if address.tls { 443 } else { 80 });
+    Ok(Backend::Target { host: address.host.to_string(), port, tls: address.tls, path })
 }
 
-/// Ends of names that only mean something inside a cluster, a machine or a network.
-const INSIDE: [&str; 6] = [".svc", ".cluster.local", ".local", ".localhost", ".internal", ".arpa"];
-
-fn is_outside(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let shared = v4.octets()[0] == 100 && (64..128).contains(&v4.octets()[1]);
-            !(v4.is_private()
-                || v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_unspecified()
-                || v4.is_multicast()
-                || v4.is_broadcast()
-                || v4.octets()[0] == 0
-                || shared)
-        }
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => is_outside(v4.into()),
-            None => (v6.segments()[0] & 0xe000) == 0x2000,
-        },
-    }
-}
-
-/// Tells what the data plane lacks for all this.
+/// Tells what the data plane lacks for all this, and of what nobody can tell whether it does.
 pub(super) fn check_parts(inputs: &Inputs<'_>, ways: &[Way], problems: &mut Vec<Problem>) {
     if ways.is_empty() {
         return;
     }
-    let mut lacks = |what: &str, remedy: &str| {
-        let plane = kube::ResourceExt::name_any(inputs.data_plane);
-        problems.push(Problem::new(
-            reasons::CAPABILITY_MISSING,
-            format!("data plane {plane} has no {what}: {remedy}"),
-        ));
-    };
     let (spec, plane) = (&inputs.endpoint.spec, &inputs.plane);
+    let mut need = |known: Known<()>, what: &str, remedy: &str| {
+        let name = kube::ResourceExt::name_any(inputs.data_plane);
+        problems.extend(match known {
+            Known::Present(()) => None,
+            Known::Absent(_) => Some(Problem::new(
+                reasons::CAPABILITY_MISSING,
+                format!("data plane {name} has no {what}: {remedy}"),
+            )),
+            Known::Unknown(why) => Some(Problem::new(
+                reasons::CAPABILITY_UNKNOWN,
+                format!("whether data plane {name} has {what} cannot be told: {why}"),
+            )),
+        });
+    };
     match spec.type_ {
-        EndpointType::Grpc if !plane.grpc => lacks("GRPCRoute", "install the Gateway API"),
-        EndpointType::TCP if plane.tcp.is_none() => {
-            lacks("TCPRoute", "install the Gateway API's experimental channel");
+        EndpointType::Grpc => need(plane.grpc.clone(), "GRPCRoute", "install the Gateway API"),
+        EndpointType::TCP => {
+            need(plane.tcp.clone().map(drop), "TCPRoute", "install the Gateway API's experimental channel");
         }
-        EndpointType::UDP if plane.udp.is_none() => {
-            lacks("UDPRoute", "install the Gateway API's experimental channel");
+        EndpointType::UDP => {
+            need(plane.udp.clone().map(drop), "UDPRoute", "install the Gateway API's experimental channel");
         }
-        EndpointType::HTTP | EndpointType::REST | EndpointType::GraphQL | EndpointType::Websocket
-            if !plane.http =>
-        {
-            lacks("HTTPRoute", "install the Gateway API");
+        EndpointType::HTTP | EndpointType::REST | EndpointType::GraphQL | EndpointType::Websocket => {
+            need(plane.http.clone(), "HTTPRoute", "install the Gateway API");
         }
-        _ => {}
     }
-    let guarded = ways.iter().any(|way| !way.guard.is_empty());
-    if guarded && !plane.envoy {
-        lacks("Envoy Gateway, which enforces policies", "install it, or remove the policies");
+    if ways.iter().any(|way| !way.guard.is_empty()) {
+        let remedy = "install it, or remove the policies";
+        need(plane.envoy.clone(), "Envoy Gateway, which enforces policies", remedy);
     }
-    if spec.backend_ref.type_ == BackendType::Target && !plane.envoy {
-        lacks("Envoy Gateway, which leads to other addresses", "install it");
+    if spec.backend_ref.type_ == BackendType::Target {
+        need(plane.envoy.clone(), "Envoy Gateway, which leads to other addresses", "install it");
     }
     if spec.type_ == EndpointType::Grpc
         && spec.backend_ref.base_path.as_deref().is_some_and(|base| base != "/")
@@ -174,9 +144,9 @@ fn name(plan: &Plan, reach: Reach) -> String {
 /// The object that stands for another address.
 pub(super) fn object(plan: &Plan, reach: Reach) -> Option<DynamicObject> {
     let Backend::Target { host, port, tls, .. } = &plan.backend else { return None };
-    let endpoint = match host.parse::<IpAddr>() {
-        Ok(address) => json!({"ip": {"address": address.to_string(), "port": port}}),
-        Err(_) => json!({"fqdn": {"hostname": host, "port": port}}),
+    let endpoint = match Host::parse(host) {
+        Ok(Host::Ip(address)) => json!({"ip": {"address": address.to_string(), "port": port}}),
+        _ => json!({"fqdn": {"hostname": host, "port": port}}),
     };
     let mut spec = json!({"endpoints": [endpoint]});
     if *tls {
@@ -204,7 +174,7 @@ mod tests {
         #[case] path: &str,
     ) {
         let expected = Backend::Target { host: host.to_owned(), port, tls, path: path.to_owned() };
-        assert_eq!(parsed(url), Ok(expected));
+        assert_eq!(parsed(url, &[]), Ok(expected));
     }
 
     #[rstest]
@@ -220,13 +190,45 @@ mod tests {
     #[case::api_server_in_full("https://kubernetes.default.svc.cluster.local.")]
     #[case::one_label("http://vault")]
     #[case::metadata("http://metadata.google.internal")]
+    #[case::two_numbers("http://127.1/")]
+    #[case::hexadecimal("http://0x7f.1/")]
+    #[case::octal("http://0177.0.0.1/")]
+    #[case::one_number("http://2130706433/")]
+    #[case::three_numbers("http://169.254.43518/")]
+    #[case::dot_at_the_end("http://169.254.169.254./")]
+    #[case::wire_server("http://168.63.129.16/")]
+    #[case::older_metadata("http://192.0.0.192/")]
+    #[case::other_metadata("http://100.100.100.200/")]
+    #[case::metadata_mapped("http://[::ffff:169.254.169.254]/")]
+    #[case::metadata_translated("http://[64:ff9b::a9fe:a9fe]/")]
+    #[case::metadata_tunnelled("http://[2002:a9fe:a9fe::1]/")]
+    #[case::teredo("http://[2001:0:4136:e378::1]/")]
+    #[case::benchmarks("http://198.18.0.1/")]
+    #[case::reserved("http://250.0.0.1/")]
+    #[case::any_address("http://169.254.169.254.nip.io/")]
+    #[case::any_address_with_dashes("http://10-0-0-5.sslip.io/")]
+    #[case::any_address_of_a_tree("http://a.b.10.0.0.5.xip.io/")]
+    #[case::always_loopback("http://app.localtest.me/")]
+    #[case::metadata_of_another_name("http://metadata.goog/")]
+    #[case::home("http://router.lan/")]
+    #[case::zone("http://[fe80::1%25eth0]/")]
     #[case::password("https://user:secret@example.com")]
     #[case::query("https://example.com/?x=1")]
     #[case::dots("https://example.com/a/../b")]
     #[case::no_url("example.com")]
     #[case::other_scheme("ftp://example.com")]
     fn an_address_inside_is_refused(#[case] url: &str) {
-        let why = parsed(url).unwrap_err();
+        let why = parsed(url, &[]).unwrap_err();
         assert!(!why.contains("secret"), "{why}");
+    }
+
+    #[test]
+    fn with_a_list_of_domains_targets_lead_there_and_nowhere_else() {
+        let domains = [".partner.example".to_owned(), "10.1.2.3".to_owned()];
+        assert!(parsed("https://api.partner.example/v1", &domains).is_ok());
+        assert!(parsed("http://10.1.2.3", &domains).is_ok());
+        let why = parsed("https://api.example.com", &domains).unwrap_err();
+        assert!(why.contains("gateway.targetDomains"), "{why}");
+        assert!(parsed("http://169.254.169.254", &["169.254.169.254".to_owned()]).is_err());
     }
 }

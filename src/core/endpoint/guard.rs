@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kantor_api::{
+    bounds,
     conditions::reasons,
     endpoint::{EndpointType, Visibility},
     endpoint_policy::{
@@ -14,10 +15,7 @@ use kantor_api::{
     },
 };
 
-use super::{
-    Problem,
-    paths::{self, Relation},
-};
+use super::{Problem, overlap::Overlaps, paths};
 
 /// What guards one way in.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +57,7 @@ pub(super) enum Operation {
 }
 
 /// The rules of one operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rules {
     /// Scopes that a token must have, if a policy lists the operation.
     pub scopes: Option<BTreeSet<String>>,
@@ -68,7 +66,7 @@ pub(super) struct Rules {
 }
 
 /// So many requests per unit of time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Limit {
     pub requests: i64,
     /// As the gateway writes it.
@@ -96,6 +94,15 @@ impl Guard {
         if guard.token.as_ref().is_some_and(|token| token.listed) {
             // A limit does not make an operation one that tokens are good for.
             guard.operations.retain(|_, rules| rules.scopes.is_some());
+        }
+        let most = bounds::OPERATIONS as usize;
+        if guard.operations.len() > most {
+            let message = format!(
+                "its policies have rules for {} operations; at most {most} are possible: use parameters, or split the endpoint",
+                guard.operations.len()
+            );
+            problems.push(Problem::new(reasons::INVALID_ENDPOINT, message));
+            return guard;
         }
         guard.tell_contradictions(problems);
         guard
@@ -213,11 +220,11 @@ impl Guard {
                 (graphql.map(|graphql| &graphql.claims_to_headers), vec![])
             }
         };
-        for header in headers.into_iter().flatten() {
-            if !token.headers.contains(header) {
-                token.headers.push(header.clone());
-            }
-        }
+        let name = |header: &ClaimToHeader| (header.name.clone(), header.header.clone());
+        let mut known: BTreeSet<_> = token.headers.iter().map(name).collect();
+        token
+            .headers
+            .extend(headers.into_iter().flatten().filter(|header| known.insert(name(header))).cloned());
         token.listed |= !operations.is_empty();
         for (operation, scopes) in operations {
             let scopes: BTreeSet<String> = scopes.into_iter().collect();
@@ -248,28 +255,27 @@ impl Guard {
 
     /// Operations that match some requests in common, each with rules of its own: nobody could tell which hold.
     fn tell_contradictions(&self, problems: &mut Vec<Problem>) {
-        for (i, (one, rules)) in self.operations.iter().enumerate() {
-            for (other, others) in self.operations.iter().skip(i + 1) {
-                if rules != others && one.relation(other) == Relation::Across {
-                    let message = format!("{one} and {other} match the same requests, with different rules");
-                    problems.push(Problem::new(reasons::INVALID_ENDPOINT, message));
-                }
-            }
-        }
+        let all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
+        let overlaps = overlaps(&all);
+        let pairs = (0..all.len()).flat_map(|i| overlaps.across(i).map(move |j| (i, j)));
+        let number = numbers(&all);
+        let contradicting = pairs.filter(|(i, j)| i < j && number[*i] != number[*j]);
+        problems.extend(contradicting.take(MOST_TOLD).map(|(i, j)| {
+            let message =
+                format!("{} and {} match the same requests, with different rules", all[i].0, all[j].0);
+            Problem::new(reasons::INVALID_ENDPOINT, message)
+        }));
     }
 
     /// The operations, each after those that match all of its requests as well, which are told by their places; of those,
     /// only the ones that have other rules.
     pub fn in_order(&self) -> Vec<(&Operation, &Rules, Vec<usize>)> {
         let mut all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
-        all.sort_by_key(|(operation, _)| operation.literals());
-        let around = |(one, rules): (&Operation, &Rules)| -> Vec<usize> {
-            let wider = |(other, others): &(&Operation, &Rules)| {
-                *other != one && *others != rules && one.relation(other) == Relation::Within
-            };
-            (0..all.len()).filter(|i| wider(&all[*i])).collect()
-        };
-        all.iter().map(|(operation, rules)| (*operation, *rules, around((operation, rules)))).collect()
+        all.sort_by_cached_key(|(operation, _)| operation.literals());
+        let overlaps = overlaps(&all);
+        let number = numbers(&all);
+        let around = |i: usize| overlaps.within(i).filter(|j| number[i] != number[*j]).collect();
+        all.iter().enumerate().map(|(i, (operation, rules))| (*operation, *rules, around(i))).collect()
     }
 
     /// Who may use what is not an operation with rules of its own.
@@ -289,18 +295,32 @@ impl Guard {
         }
     }
 
-    /// Names of the control plane's Secrets that it needs.
-    pub fn secrets(&self) -> BTreeSet<String> {
-        let keys = self.api_key.iter().flat_map(|keys| &keys.secret_refs);
-        let users = self.basic.iter().flat_map(|basic| &basic.users).map(|user| &user.password_from_secret);
-        keys.chain(users).cloned().collect()
-    }
-
     /// Whether it needs a gateway that knows more than routes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
+
+fn overlaps(operations: &[(&Operation, &Rules)]) -> Overlaps {
+    Overlaps::of(operations.iter().map(|(operation, _)| match operation {
+        Operation::Rest { method, target } => Some((*method, target.as_str())),
+        Operation::Grpc { .. } => None,
+    }))
+}
+
+/// The rules of operations by number, since each is compared with many others.
+fn numbers(operations: &[(&Operation, &Rules)]) -> Vec<usize> {
+    let mut known: BTreeMap<&Rules, usize> = BTreeMap::new();
+    let mut numbers = vec![];
+    for (_, rules) in operations {
+        let next = known.len();
+        numbers.push(*known.entry(rules).or_insert(next));
+    }
+    numbers
+}
+
+/// How many contradictions are told; there may be thousands.
+const MOST_TOLD: usize = 8;
 
 /// Why a policy cannot be used: reason, and what is wrong.
 type Refusal = (&'static str, String);
@@ -339,17 +359,6 @@ impl Limit {
 }
 
 impl Operation {
-    fn relation(&self, other: &Self) -> Relation {
-        match (self, other) {
-            (Self::Rest { method, target }, Self::Rest { method: theirs, target: other })
-                if method == theirs =>
-            {
-                paths::relation(target, other)
-            }
-            _ => Relation::Apart,
-        }
-    }
-
     /// How many segments of its path are what they are.
     fn literals(&self) -> usize {
         match self {
@@ -383,3 +392,6 @@ const fn method(method: HttpMethod) -> &'static str {
         HttpMethod::Patch => "PATCH",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,9 @@ pub(super) fn or_root(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
 }
 
+/// How many segments a path may have.
+const MOST_SEGMENTS: usize = 64;
+
 /// Checks that everybody who reads a path reads the same: what a gateway, or an application behind it, might normalise
 /// could otherwise lead past the rules that guard it. With `parameters`, a segment may be one, such as `{id}`.
 pub(super) fn check(path: &str, parameters: bool) -> Result<(), &'static str> {
@@ -18,6 +21,9 @@ pub(super) fn check(path: &str, parameters: bool) -> Result<(), &'static str> {
     }
     let Some(segments) = path.strip_prefix('/') else { return Err("it has to begin with '/'") };
     let segments = segments.strip_suffix('/').unwrap_or(segments);
+    if segments.split('/').count() > MOST_SEGMENTS {
+        return Err("it has more than 64 segments");
+    }
     for segment in segments.split('/') {
         match segment {
             "" => return Err("it has an empty segment"),
@@ -31,7 +37,7 @@ pub(super) fn check(path: &str, parameters: bool) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn is_parameter(segment: &str) -> bool {
+pub(super) fn is_parameter(segment: &str) -> bool {
     segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|name| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
     })
@@ -65,6 +71,7 @@ pub(super) fn operation(prefix: &str, base: &str, target: &str) -> Rewrite {
 }
 
 /// How one operation relates to another one of the same method.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     /// No request is of both.
@@ -77,7 +84,8 @@ pub(super) enum Relation {
     Across,
 }
 
-/// How `target` relates to `other`.
+/// How `target` relates to `other`. Pairs are not compared one by one: this is what [`super::overlap`] is tested by.
+#[cfg(test)]
 pub(super) fn relation(target: &str, other: &str) -> Relation {
     let segments = |path: &str| -> Vec<String> { trimmed(path).split('/').map(ToOwned::to_owned).collect() };
     let (own, others) = (segments(target), segments(other));
@@ -201,6 +209,8 @@ mod tests {
     #[case("/v1 x", false)]
     #[case("/bücher", false)]
     #[case("/{id}", false)]
+    #[case(&"/x".repeat(64), true)]
+    #[case(&"/x".repeat(65), false)]
     fn a_path_that_could_be_read_in_two_ways_is_refused(#[case] path: &str, #[case] good: bool) {
         assert_eq!(check(path, false).is_ok(), good);
     }

@@ -170,7 +170,9 @@ impl Drawing<'_> {
                     parent["port"] = (*port).into();
                 }
                 let version = if plan.type_ == EndpointType::TCP { &plan.plane.tcp } else { &plan.plane.udp };
-                format!("gateway.networking.k8s.io/{}", version.as_deref().unwrap_or("v1alpha2"))
+                // Without the kind there is no plan.
+                let version = version.clone().if_present().unwrap_or_else(|| "v1alpha2".to_owned());
+                format!("gateway.networking.k8s.io/{version}")
             }
             _ => {
                 spec["hostnames"] = self.keys.iter().map(|key| key.hostname.as_str()).collect();

@@ -11,7 +11,8 @@ use kube::ResourceExt;
 
 use super::{Inputs, Problem, guard::Guard, paths};
 use crate::core::{
-    hostnames::{domains::allowed, key::ClaimKey},
+    hostnames::{domains::Domains, key::ClaimKey},
+    net::{Allowed, outside},
     settings::Reach,
 };
 
@@ -103,7 +104,7 @@ pub(super) fn of(inputs: &Inputs<'_>, base: &str, problems: &mut Vec<Problem>) -
         let mut guard =
             side.map(|side| Guard::of(side, inputs.endpoint.spec.type_, problems)).unwrap_or_default();
         if let Some(token) = &mut guard.token {
-            token.jwks = jwks(inputs, problems);
+            token.jwks = jwks(inputs, gateway, problems);
         }
         let Some(own) = generated(inputs, gateway, reach, base, problems) else { continue };
         let mut entrances = vec![own];
@@ -124,17 +125,27 @@ pub(super) fn of(inputs: &Inputs<'_>, base: &str, problems: &mut Vec<Problem>) -
 }
 
 /// Where the keys are found that sign the environment's tokens.
-fn jwks(inputs: &Inputs<'_>, problems: &mut Vec<Problem>) -> String {
+fn jwks(inputs: &Inputs<'_>, gateway: &PlaneGateway, problems: &mut Vec<Problem>) -> String {
     let security = inputs.environment.spec.gateway.as_ref().and_then(|gateway| gateway.security.as_ref());
-    let uri = security.and_then(|security| security.remote_jwks.as_ref()).map(|jwks| jwks.uri.clone());
-    uri.filter(|uri| !uri.is_empty()).unwrap_or_else(|| {
+    let uri = security.and_then(|security| security.remote_jwks.as_ref()).map(|jwks| jwks.uri.as_str());
+    let environment = inputs.environment.name_any();
+    let Some(uri) = uri.filter(|uri| !uri.is_empty()) else {
         let message = format!(
-            "oauth2 needs the keys of the identity provider: set gateway.security.remoteJwks.uri of environment {}",
-            inputs.environment.name_any()
+            "oauth2 needs the keys of the identity provider: set gateway.security.remoteJwks.uri of environment {environment}"
         );
         problems.push(Problem::new(reasons::IDENTITY_PROVIDER_MISSING, message));
-        String::new()
-    })
+        return String::new();
+    };
+    // Whoever serves the keys decides who gets in; and a gateway that asks anywhere asks in the name of whoever wrote this.
+    let allowed = Allowed { domains: &gateway.key_domains, list: "gateway.keyDomains", plain: false };
+    match outside(uri, allowed) {
+        Ok(address) => address.url(),
+        Err(why) => {
+            let message = format!("gateway.security.remoteJwks.uri of environment {environment}: {why}");
+            problems.push(Problem::new(reasons::IDENTITY_PROVIDER_NOT_ALLOWED, message));
+            String::new()
+        }
+    }
 }
 
 /// The host that the data plane provides, and the part of it that is the Endpoint's.
@@ -207,12 +218,12 @@ fn custom_hosts(
         problems.push(Problem::new(reasons::INVALID_ENDPOINT, message));
         return BTreeSet::new();
     }
+    let domains = Domains::of(&gateway.allowed_domains, &gateway.denied_domains, inputs.provided);
     let mut hosts = BTreeSet::new();
     for host in &spec.hostnames {
         match ClaimKey::custom(host) {
             Ok(key) => {
-                let (allowed_domains, denied) = (&gateway.allowed_domains, &gateway.denied_domains);
-                if let Err(why) = allowed(&key.hostname, allowed_domains, denied, inputs.provided) {
+                if let Err(why) = domains.allow(&key.hostname) {
                     problems.push(Problem::new(reasons::HOSTNAME_NOT_ALLOWED, why));
                 }
                 hosts.insert(key);

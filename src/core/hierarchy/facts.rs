@@ -12,15 +12,15 @@ use k8s_openapi::{
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
     DeploymentTrack, Endpoint, Environment, HostnameClaim, Organization, Project, Release,
-    application::Application, labels,
+    application::Application, common::PlaneRecord, labels,
 };
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 
-use super::{Facts, Id, Kind, Need};
+use super::{Facts, Id, Kind, Need, Place};
 use crate::core::endpoint::secrets_used;
 
 /// Namespace in which environments are looked for when a Release's own has none of the name.
-const FALLBACK_NAMESPACE: &str = "default";
+pub const FALLBACK_NAMESPACE: &str = "default";
 
 /// Labels with the logical names of an object's parents, from the organization down.
 const ORGANIZATION: &[&str] = &[labels::ORGANIZATION];
@@ -59,9 +59,10 @@ pub fn logical_name(object: &impl ResourceExt) -> String {
     label(object, labels::NAME).unwrap_or_else(|| object.name_any())
 }
 
-/// The organization of an object: one that is not named is that of the namespace.
+/// The organization of an object: its namespace. What its label says is for whoever may write there to say, and would lead
+/// into the namespaces that another organization has on a data plane.
 pub fn organization_of(object: &impl ResourceExt) -> String {
-    label(object, labels::ORGANIZATION).or_else(|| object.namespace()).unwrap_or_default()
+    object.namespace().unwrap_or_default()
 }
 
 /// Collects the facts of one object.
@@ -70,12 +71,20 @@ struct Describing<'a, K> {
     kind: Kind,
     parents: &'static [&'static str],
     needs: Vec<Need>,
+    places: BTreeSet<Place>,
     missing_labels: BTreeSet<&'static str>,
 }
 
 impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
     fn new(kind: Kind, object: &'a K, parents: &'static [&'static str]) -> Self {
-        Self { object, kind, parents, needs: vec![], missing_labels: BTreeSet::new() }
+        Self {
+            object,
+            kind,
+            parents,
+            needs: vec![],
+            places: BTreeSet::new(),
+            missing_labels: BTreeSet::new(),
+        }
     }
 
     fn namespace(&self) -> String {
@@ -124,12 +133,20 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
         self
     }
 
-    /// Data planes, by namespace and name, that it has objects on, wherever its environment is by now.
-    fn on_planes(mut self, planes: BTreeSet<(String, String)>) -> Self {
-        for (namespace, name) in planes {
-            let scope = vec![namespace.clone()];
-            self.needs.push(Need { kind: Kind::DataPlane, namespace, scope, name, passes_on: &[] });
-        }
+    /// Data planes that it has objects on, wherever its environment is by now. They are recorded by namespace and
+    /// `metadata.name`: nothing but that is asked of them, so that no other one of the logical name can be meant.
+    fn on_planes(self, planes: BTreeSet<(String, String)>) -> Self {
+        planes
+            .into_iter()
+            .fold(self, |describing, (namespace, name)| describing.names(Kind::DataPlane, namespace, name))
+    }
+
+    /// Namespaces of data planes in which it says that it is.
+    fn placed<'n>(mut self, places: impl Iterator<Item = (&'n PlaneRecord, &'n String)>) -> Self {
+        self.places.extend(places.map(|(plane, namespace)| Place {
+            plane: (plane.namespace.clone(), plane.name.clone()),
+            namespace: namespace.clone(),
+        }));
         self
     }
 
@@ -164,6 +181,7 @@ impl<'a, K: Resource<DynamicType = ()>> Describing<'a, K> {
                 .get(labels::NAME)
                 .filter(|name| logical && !name.is_empty())
                 .cloned(),
+            places: self.places.into_iter().collect(),
             missing_labels: self.missing_labels.into_iter().collect(),
             essence: digest((
                 (&meta.uid, meta.generation, &meta.labels, &meta.annotations, deleted),
@@ -393,9 +411,17 @@ impl Described for Deployment {
             .unzip();
         let place = status.and_then(|status| status.namespace.clone());
         let project = describing.label(labels::PROJECT);
-        let describing = describing.values_of(overrides).on_planes(planes.clone());
+        let recorded = status.and_then(|status| status.data_plane.as_ref().zip(status.namespace.as_ref()));
+        let describing =
+            describing.values_of(overrides).on_planes(planes.clone()).placed(recorded.into_iter());
+        // While it moves, its Endpoints wait for it to run.
+        let is_moving = status.is_some_and(|status| !status.cleaning.is_empty());
+        let ready = status.filter(|_| is_moving).and_then(|status| {
+            let ready = kantor_api::conditions::get(&status.conditions, "Ready")?;
+            Some((ready.status.clone(), ready.reason.clone()))
+        });
         // Without its name: who is told of it tells namespaces apart.
-        describing.facts((), (place, planes, clusters, project))
+        describing.facts(ready, (place, planes, clusters, project))
     }
 }
 
@@ -417,14 +443,24 @@ impl Described for Endpoint {
             .parent(Kind::Environment, &[labels::ORGANIZATION, labels::ENVIRONMENT])
             .parent(Kind::Deployment, ENDPOINT);
         let namespace = describing.namespace();
+        let leaving: Vec<_> = status
+            .into_iter()
+            .flat_map(|status| &status.cleaning)
+            .map(|plane| (plane.namespace.clone(), plane.name.clone()))
+            .collect();
         let withheld = status.map(|status| status.withheld_hostnames.clone()).unwrap_or_default();
         secrets_used(self)
             .into_iter()
             .fold(describing, |describing, secret| describing.names(Kind::Secret, namespace.clone(), secret))
             .on_planes(planes.clone())
+            .placed(
+                status
+                    .and_then(|status| status.data_plane.as_ref().zip(status.namespace.as_ref()))
+                    .into_iter(),
+            )
             .claims(status.into_iter().flat_map(|status| &status.claims))
             // With its name: those who are told of it tell Endpoints apart.
-            .facts((), (self.name_any(), status.and_then(|s| s.address.clone()), ready, withheld))
+            .facts((), (self.name_any(), status.and_then(|s| s.address.clone()), ready, withheld, leaving))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Finding what an object refers to, and who refers to it.
 
+use std::collections::HashMap;
+
 use thiserror::Error;
 
 use super::{Facts, Id, Key, Kind, Need};
@@ -96,8 +98,11 @@ pub fn unresolved(catalog: &impl Catalog, facts: &Facts, kinds: &[Kind]) -> Opti
 /// The references to `kind` that count: of alternatives, the first that leads somewhere.
 fn counting<'a>(catalog: &impl Catalog, facts: &'a Facts, kind: Kind) -> Vec<&'a Need> {
     let mut counting: Vec<&Need> = vec![];
+    // Alternatives have one name: they are looked up by it, since there may be as many as an object has room for.
+    let mut known: HashMap<&str, usize> = HashMap::new();
     for need in facts.needs.iter().filter(|need| need.kind == kind) {
-        match counting.iter_mut().find(|other| need.is_alternative(other)) {
+        let at = *known.entry(&need.name).or_insert(counting.len());
+        match counting.get_mut(at) {
             None => counting.push(need),
             Some(other) if candidates(catalog, other).is_empty() && !candidates(catalog, need).is_empty() => {
                 *other = need;
@@ -153,6 +158,56 @@ pub fn children(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
     children.sort();
     children.dedup();
     children
+}
+
+/// The children of `kind` that go with `parent` when it is deleted: those that it owns, and those that nobody who lives is
+/// the parent of as well, or will be when it has gone. The copy of an object takes nothing of the original along.
+pub fn taken_along(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
+    unshared(catalog, parent, kind, |need| {
+        let mut found: Vec<Id> = need.keys().iter().flat_map(|key| catalog.found(key)).collect();
+        found.retain(|id| catalog.facts(id).is_some_and(|facts| facts.fits(&need.scope)));
+        found
+    })
+}
+
+/// The objects of `kind` that `parent` waits for when it is deleted, because they use it: not those that may mean another
+/// one who lives.
+pub fn users(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
+    unshared(catalog, parent, kind, |need| candidates(catalog, need))
+}
+
+/// The children that do not belong to another one who lives, too: to one of those that `meant` finds for their reference.
+fn unshared(catalog: &impl Catalog, parent: &Facts, kind: Kind, meant: impl Fn(&Need) -> Vec<Id>) -> Vec<Id> {
+    let lives = |id: &Id| *id != parent.id && catalog.facts(id).is_some_and(|facts| !facts.deleting);
+    let mut children = children(catalog, parent, kind);
+    children.retain(|id| {
+        let Some(child) = catalog.facts(id) else { return false };
+        let is_owned = parent.uid.as_ref().is_some_and(|uid| child.owners.contains(uid));
+        let references = counting(catalog, child, parent.id.kind).into_iter();
+        is_owned
+            || !references
+                .filter(|need| candidates(catalog, need).contains(&parent.id))
+                .any(|need| meant(need).iter().any(lives))
+    });
+    children
+}
+
+/// The other objects that live and have the logical name of the object of `facts`.
+pub fn twins(catalog: &impl Catalog, facts: &Facts) -> Vec<Id> {
+    let Some(scope) = facts.scope.iter().cloned().collect::<Option<Vec<String>>>() else { return vec![] };
+    let name = facts.name().to_owned();
+    let need =
+        Need { kind: facts.id.kind, namespace: facts.id.namespace.clone(), scope, name, passes_on: &[] };
+    let mut twins: Vec<Id> = need.keys().iter().flat_map(|key| catalog.found(key)).collect();
+    twins.retain(|id| {
+        *id != facts.id
+            && catalog.facts(id).is_some_and(|other| {
+                !other.deleting && other.name() == facts.name() && other.fits(&need.scope)
+            })
+    });
+    twins.sort();
+    twins.dedup();
+    twins
 }
 
 /// The objects of `kind` that refer to the same `parent` as the object of `facts` does, whether it exists or not.

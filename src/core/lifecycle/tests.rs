@@ -196,14 +196,56 @@ fn an_object_that_is_being_deleted_says_so_and_who_has_to_act(
     #[case] finalizer: &str,
 ) {
     assert_eq!(profile.finalizer, Some(finalizer));
-    for (in_use, stalled) in [(false, ("False", reason)), (true, ("True", "InUse"))] {
+    for (in_use, going_on, stalled) in
+        [(false, "True", ("False", reason)), (true, "False", ("True", "InUse"))]
+    {
         let after = conditions_of(profile, &finalizing(in_use), &[], Some(1), &at(1));
         let of = |type_| get(&after, type_).map(|c| (c.status.as_str(), c.reason.as_str())).unwrap();
         assert_eq!(of("Ready"), ("False", reason));
-        assert_eq!(of("Reconciling"), ("True", reason));
+        assert_eq!(of("Reconciling"), (going_on, reason));
         assert_eq!(of("Finalizing"), ("True", reason));
         assert_eq!(of("Stalled"), stalled);
     }
+}
+
+#[test]
+fn no_object_says_that_it_goes_on_and_that_it_is_stalled() {
+    let (reason, message) = ("Reason", "m".to_owned());
+    let standings = [
+        ready(),
+        Standing::Stalled { reason, message: message.clone() },
+        Standing::Progressing { reason, message: message.clone() },
+        Standing::Unknown { reason, message },
+        finalizing(false),
+        finalizing(true),
+        Standing::Paused,
+    ];
+    for profile in PROFILES.into_iter().chain([&DEPLOYMENT, &ENDPOINT, &RELEASE]) {
+        for before in &standings {
+            let before = conditions_of(profile, before, &[], Some(1), &at(1));
+            for standing in &standings {
+                let after = conditions_of(profile, standing, &before, Some(1), &at(2));
+                let is_true = |type_| get(&after, type_).is_some_and(|c| c.status == "True");
+                let said = [is_true("Ready"), is_true("Reconciling"), is_true("Stalled")];
+                assert!(!(said[1] && said[2]), "{}: {standing:?}", profile.kind);
+                assert!(!(said[0] && said[1]), "{}: {standing:?}", profile.kind);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_paused_object_that_is_looked_at_says_what_is_seen_and_says_it_once() {
+    let before = conditions_of(&DATA_PLANE, &ready(), &[], Some(1), &at(1));
+    let lost = Standing::Unknown { reason: "Away", message: "m".into() };
+    let after = conditions_while_paused(&DATA_PLANE, &lost, &before, Some(1), &at(2));
+    let said = ["Ready", "Reconciling", "Stalled"].map(|type_| {
+        let condition = get(&after, type_).unwrap();
+        format!("{} {}", condition.status, condition.reason)
+    });
+    assert_eq!(said, ["Unknown Away", "False Paused", "True Paused"]);
+    assert_eq!(get(&after, "Ready").unwrap().last_transition_time, at(2));
+    assert_eq!(conditions_while_paused(&DATA_PLANE, &lost, &after, Some(1), &at(3)), after);
 }
 
 #[test]

@@ -39,10 +39,20 @@ impl Recorded {
 
     /// Everything that may be anywhere, per plane: what has to go with the Release.
     pub fn everything(&self) -> Vec<RemovingObjects> {
+        self.places(|resource| !resource.not_sent)
+    }
+
+    /// As [`Recorded::everything`], with what shall be there and was never sent.
+    pub fn mentioned(&self) -> Vec<RemovingObjects> {
+        self.places(|_| true)
+    }
+
+    fn places(&self, counts: impl Fn(&ResourceStatus) -> bool) -> Vec<RemovingObjects> {
         let mut all = self.removing.clone();
         if let Some(plane) = &self.data_plane {
             let place = removing_from(&mut all, plane);
-            add_objects(place, self.resources.iter().map(item_of));
+            place.data_plane = as_now(&place.data_plane, plane);
+            add_objects(place, self.resources.iter().filter(|resource| counts(resource)).map(item_of));
             self.namespaces.iter().for_each(|name| add_namespace(place, name));
         }
         all.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
@@ -59,17 +69,19 @@ pub fn is_on(a: &PlaneRecord, b: &PlaneRecord) -> bool {
 }
 
 /// The same cluster as it is reached now: what is recorded under a name that is gone would be given up.
-fn as_now(old: &PlaneRecord, now: &PlaneRecord) -> PlaneRecord {
+pub fn as_now(old: &PlaneRecord, now: &PlaneRecord) -> PlaneRecord {
     PlaneRecord { cluster_uid: now.cluster_uid.clone().or_else(|| old.cluster_uid.clone()), ..now.clone() }
 }
 
 /// What is to be recorded of a Release whose objects shall be on `plane`: what was recorded and is no longer wanted is
-/// to be removed.
+/// to be removed. Those of which `is_sent` is false are not sent now; unless they may have been before, there is nothing of
+/// them to remove.
 pub fn record(
     before: &ReleaseStatus,
     plane: &PlaneRecord,
     rendered: &[Rendered],
     namespaces: impl IntoIterator<Item = String>,
+    is_sent: impl Fn(&InventoryItem) -> bool,
 ) -> Recorded {
     let namespaces: Vec<String> = namespaces.into_iter().collect();
     let stays = before.data_plane.as_ref().is_some_and(|before| is_on(before, plane));
@@ -93,7 +105,7 @@ pub fn record(
             let item = item_of(resource);
             if stays && is_wanted(&item) {
                 known.insert(object_key(&item), resource.clone());
-            } else {
+            } else if !resource.not_sent {
                 leaving.push(item);
             }
         }
@@ -106,11 +118,15 @@ pub fn record(
     }
     removing.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
 
-    let resources =
-        rendered.iter().zip(wanted).map(|(rendered, item)| match known.remove(&object_key(&item)) {
-            Some(found) => ResourceStatus { id: rendered.id.clone(), version: item.version, ..found },
-            None => entry_of(rendered.id.clone(), item),
-        });
+    let resources = rendered.iter().zip(wanted).map(|(rendered, item)| {
+        let (id, found) = (rendered.id.clone(), known.remove(&object_key(&item)));
+        // What may have been sent once may be there, whatever happens now.
+        let not_sent = found.as_ref().is_none_or(|found| found.not_sent) && !is_sent(&item);
+        match found {
+            Some(found) => ResourceStatus { id, version: item.version, not_sent, ..found },
+            None => ResourceStatus { not_sent, ..entry_of(id, item) },
+        }
+    });
     Recorded { data_plane: Some(plane.clone()), resources: resources.collect(), namespaces, removing }
 }
 
@@ -122,7 +138,10 @@ pub fn adds_to(before: &ReleaseStatus, after: &Recorded) -> bool {
     let objects: HashSet<ObjectKey> = here.iter().flat_map(|place| &place.objects).map(object_key).collect();
     let namespace_known = |name: &String| here.iter().any(|place| place.namespaces.contains(name));
     before.data_plane.as_ref().is_none_or(|before| !is_on(before, plane))
-        || after.resources.iter().any(|resource| !objects.contains(&object_key(&item_of(resource))))
+        || after
+            .resources
+            .iter()
+            .any(|resource| !resource.not_sent && !objects.contains(&object_key(&item_of(resource))))
         || after.namespaces.iter().any(|name| !namespace_known(name))
 }
 

@@ -7,6 +7,7 @@ use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::O
 use kantor_api::{
     Release, annotations,
     common::InventoryItem,
+    data_plane::PodSecurity,
     labels::{self, MANAGED_BY_RELEASE_CONTROLLER},
     names,
     release::ReleaseResource,
@@ -14,6 +15,7 @@ use kantor_api::{
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
+use super::namespaces::namespace_level;
 use crate::core::changes::{self, ObjectKey, Wanted, object_key, shown};
 
 /// One object of a Release as it shall be.
@@ -40,6 +42,23 @@ impl Rendered {
         }
         self
     }
+
+    /// The same with a Pod Security level, if it is a Namespace that does not say one. `live` are its labels on the plane.
+    #[must_use]
+    pub fn with_level(mut self, level: PodSecurity, live: Option<&BTreeMap<String, String>>) -> Self {
+        let written = self.wanted.object.labels().contains_key(labels::POD_SECURITY);
+        if let Some(level) = namespace_level(level, live).filter(|_| !written && self.is_namespace()) {
+            let mut object = self.wanted.object;
+            object.labels_mut().insert(labels::POD_SECURITY.to_owned(), level.to_owned());
+            self.wanted = Wanted::new(object);
+        }
+        self
+    }
+
+    fn is_namespace(&self) -> bool {
+        let item = self.item();
+        item.group.is_empty() && item.kind == "Namespace"
+    }
 }
 
 /// What is wrong with a resource of a Release.
@@ -54,12 +73,21 @@ pub struct Problem {
 /// The objects of a Release, or everything that is wrong with them: never a part of them, since what is missing would
 /// be taken for no longer wanted.
 pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
+    if let Some(problem) = too_large(&release.spec.resources) {
+        return Err(vec![problem]);
+    }
     let (mut rendered, mut problems) = (vec![], vec![]);
     for resource in &release.spec.resources {
         let id = resource.id.clone();
         match object(release, resource) {
             Ok(object) => {
-                let wanted = Wanted { object, intent: Value::Null, hash: String::new(), autoscaled: false };
+                let wanted = Wanted {
+                    object,
+                    intent: Value::Null,
+                    hash: String::new(),
+                    autoscaled: false,
+                    first_replicas: None,
+                };
                 rendered.push(Rendered { id, wanted });
             }
             Err(message) => problems.push(Problem { id, message }),
@@ -74,6 +102,21 @@ pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
         *wanted = Wanted { autoscaled: wanted.autoscaled, ..Wanted::new(wanted.object.clone()) };
     }
     Ok(rendered)
+}
+
+/// How many bytes the objects of a Release may have together, as JSON: there has to be room for its status beside them.
+const LARGEST: usize = 1 << 20;
+
+fn too_large(resources: &[ReleaseResource]) -> Option<Problem> {
+    let mut size = 0;
+    let last = resources.iter().find(|resource| {
+        size += serde_json::to_string(&resource.object).map_or(LARGEST, |text| text.len());
+        size > LARGEST
+    })?;
+    let message = format!(
+        "up to this one, the objects have more than {LARGEST} bytes together; put some of them into another Release"
+    );
+    Some(Problem { id: last.id.clone(), message })
 }
 
 /// Ids that stand for the object of another one.
@@ -158,6 +201,9 @@ fn mark(object: &mut DynamicObject, release: &Release, id: &str) {
     object.labels_mut().extend(own.map(|(key, value)| (key.to_owned(), value)));
     // These are Kantor's: nobody brings one along.
     object.labels_mut().remove(labels::OWNER_UID);
+    object.labels_mut().retain(|key, value| {
+        key != labels::plane::MANAGED_BY || value != labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER
+    });
     object.annotations_mut().remove(annotations::INTENT_HASH);
     object.annotations_mut().remove(annotations::RELEASE_RESOURCE_ID);
     if label_value(id) != id {
@@ -215,16 +261,15 @@ fn scale_target(object: &DynamicObject) -> Option<(String, String, String)> {
 pub fn namespaces(rendered: &[Rendered]) -> BTreeSet<String> {
     let own: BTreeSet<String> = rendered
         .iter()
-        .map(Rendered::item)
-        .filter(|item| item.group.is_empty() && item.kind == "Namespace")
-        .map(|item| item.name)
+        .filter(|rendered| rendered.is_namespace())
+        .map(|rendered| rendered.item().name)
         .collect();
     let used = rendered.iter().filter_map(|rendered| rendered.wanted.object.namespace());
     used.filter(|namespace| !own.contains(namespace)).collect()
 }
 
 /// A namespace that is made for the objects of a Release.
-pub fn targeted_namespace(release: &Release, name: &str) -> Namespace {
+pub fn targeted_namespace(release: &Release, name: &str, level: PodSecurity) -> Namespace {
     let release_namespace = release.namespace().unwrap_or_default();
     let labels = [
         (labels::CREATED_BY, MANAGED_BY_RELEASE_CONTROLLER.to_owned()),
@@ -235,7 +280,8 @@ pub fn targeted_namespace(release: &Release, name: &str) -> Namespace {
         (labels::PROJECT, label_value(&release.spec.owner.project_name)),
         (labels::plane::ORGANIZATION_NAME, label_value(&release_namespace)),
     ];
-    let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let level = level.label().map(|level| (labels::POD_SECURITY, level.to_owned()));
+    let labels = labels.into_iter().chain(level).map(|(key, value)| (key.to_owned(), value)).collect();
     let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
     Namespace { metadata, ..Namespace::default() }
 }

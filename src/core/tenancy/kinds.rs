@@ -4,13 +4,47 @@ use kantor_api::data_plane::ReleasePolicy;
 
 use super::{
     Asked,
-    patterns::{kind_matches, names_group},
+    patterns::{kind_matches, names},
     shown,
 };
 
-/// Groups that give rights, tell about them, or are Kantor's own API. A policy opens them by their name only.
-const GUARDED: [&str; 4] =
-    ["rbac.authorization.k8s.io", "openchoreo.dev", "authorization.k8s.io", "authentication.k8s.io"];
+/// Groups that give rights, tell about them, are Kantor's own API, or keep organizations apart: which hosts and ports lead
+/// where, who reaches whom, and what is behind a Service. A policy opens them by their name only.
+const GUARDED: [&str; 27] = [
+    "rbac.authorization.k8s.io",
+    "openchoreo.dev",
+    "authorization.k8s.io",
+    "authentication.k8s.io",
+    // Routes, gateways and their policies.
+    "gateway.networking.k8s.io",
+    "gateway.networking.x-k8s.io",
+    "gateway.envoyproxy.io",
+    "networking.k8s.io",
+    "extensions",
+    "networking.istio.io",
+    "security.istio.io",
+    "traefik.io",
+    "traefik.containo.us",
+    "projectcontour.io",
+    "configuration.konghq.com",
+    "k8s.nginx.org",
+    "getambassador.io",
+    "kuma.io",
+    "route.openshift.io",
+    "externaldns.k8s.io",
+    // Who reaches whom.
+    "policy.networking.k8s.io",
+    "cilium.io",
+    "crd.projectcalico.org",
+    "projectcalico.org",
+    "crd.antrea.io",
+    "k8s.ovn.org",
+    // What is behind a Service.
+    "discovery.k8s.io",
+];
+
+/// The same in the core group, where a policy has to write the kind.
+const GUARDED_CORE: [&str; 1] = ["Endpoints"];
 
 /// Groups whose kinds without a namespace let their owner in between the data plane's API server and everyone else.
 const GUARDED_CLUSTER_WIDE: [&str; 3] =
@@ -36,14 +70,13 @@ pub(super) fn judge(policy: &ReleasePolicy, asked: &Asked<'_>) -> Result<(), Str
 }
 
 fn with_namespace(allowed: &[String], asked: &Asked<'_>) -> Result<(), String> {
-    let guarded = GUARDED.contains(&asked.group);
+    let guarded = is_guarded(asked);
     if is_opened(allowed, asked, guarded) || (allowed.is_empty() && !guarded) {
         Ok(())
     } else if guarded {
         Err(format!(
-            "kinds of the group {} need an entry in the data plane's releasePolicy.allowedKinds that names the \
-             group, such as {}",
-            shown(asked.group),
+            "the kind gives rights or keeps organizations apart: it needs an entry in the data plane's \
+             releasePolicy.allowedKinds that names the group, such as {}",
             entry_for(asked)
         ))
     } else {
@@ -55,7 +88,7 @@ fn with_namespace(allowed: &[String], asked: &Asked<'_>) -> Result<(), String> {
 }
 
 fn without_namespace(allowed: &[String], asked: &Asked<'_>) -> Result<(), String> {
-    let guarded = GUARDED.contains(&asked.group) || GUARDED_CLUSTER_WIDE.contains(&asked.group);
+    let guarded = is_guarded(asked) || GUARDED_CLUSTER_WIDE.contains(&asked.group);
     if is_opened(allowed, asked, guarded) {
         return Ok(());
     }
@@ -67,10 +100,14 @@ fn without_namespace(allowed: &[String], asked: &Asked<'_>) -> Result<(), String
     ))
 }
 
+fn is_guarded(asked: &Asked<'_>) -> bool {
+    GUARDED.contains(&asked.group) || (asked.group.is_empty() && GUARDED_CORE.contains(&asked.kind))
+}
+
 /// Whether one of the entries opens the kind; that of a guarded group only by the group's name.
 fn is_opened(entries: &[String], asked: &Asked<'_>, guarded: bool) -> bool {
     entries.iter().any(|entry| {
-        kind_matches(entry, asked.group, asked.kind) && (!guarded || names_group(entry, asked.group))
+        kind_matches(entry, asked.group, asked.kind) && (!guarded || names(entry, asked.group, asked.kind))
     })
 }
 

@@ -36,9 +36,13 @@ pub fn kind_matches(pattern: &str, group: &str, kind: &str) -> bool {
     }
 }
 
-/// Whether `pattern` says the group in full. Whoever writes a wildcard is not thinking of each group that it covers.
-pub(super) fn names_group(pattern: &str, group: &str) -> bool {
-    pattern.split_once('.').is_some_and(|(_, written)| written == group)
+/// Whether `pattern` says the group in full, and in the core group the kind. Whoever writes a wildcard is not thinking of
+/// everything that it covers.
+pub(super) fn names(pattern: &str, group: &str, kind: &str) -> bool {
+    match pattern.split_once('.') {
+        Some((_, written)) => !group.is_empty() && written == group,
+        None => group.is_empty() && pattern == kind,
+    }
 }
 
 /// `*`, or several of them, which say the same.

@@ -8,7 +8,11 @@ use kantor_api::{
     names::NameKind,
 };
 
-use super::{Asked, Sight, Tenant, own_namespace, patterns::glob_for, shown};
+use super::{
+    Asked, Sight, Tenant, own_namespace,
+    patterns::{glob, glob_for},
+    shown,
+};
 
 /// Namespaces of Kubernetes itself.
 const KUBERNETES: &str = "kube-";
@@ -47,8 +51,41 @@ impl Owner {
     }
 }
 
+/// Labels that give a Namespace no power: those that say whose it is, which are judged by what they say, and those that
+/// only describe it.
+const HARMLESS: [&str; 4] =
+    [plane::ORGANIZATION_NAME, "openchoreo.dev/*", "app.kubernetes.io/*", "kubernetes.io/metadata.name"];
+
+/// Labels that let pods out of what keeps them in. A wildcard does not mean them.
+const POD_SECURITY: &str = "pod-security.kubernetes.io/";
+
 /// Says why the namespace that the object is in, or that it is, may not be written to.
 pub(super) fn judge(
+    tenant: &Tenant<'_>,
+    policy: &ReleasePolicy,
+    asked: &Asked<'_>,
+    namespaces: &Sight<'_>,
+) -> Result<(), String> {
+    place(tenant, policy, asked, namespaces)?;
+    let strange = asked.labels.keys().find(|key| !may_label(policy, key));
+    match strange.filter(|_| asked.is_namespace()) {
+        Some(key) => Err(format!(
+            "what is selected by the label {} of a Namespace is not known here; leave it out, or have the key added to \
+             the data plane's releasePolicy.namespaceLabels",
+            shown(key)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether Releases may write this label on Namespaces.
+fn may_label(policy: &ReleasePolicy, key: &str) -> bool {
+    let named = |entry: &&String| !key.starts_with(POD_SECURITY) || entry.starts_with(POD_SECURITY);
+    HARMLESS.iter().any(|harmless| glob(harmless, key))
+        || policy.namespace_labels.iter().filter(named).any(|entry| glob(entry, key))
+}
+
+fn place(
     tenant: &Tenant<'_>,
     policy: &ReleasePolicy,
     asked: &Asked<'_>,

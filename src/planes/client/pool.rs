@@ -11,8 +11,7 @@ use http::{
     Request, Response, StatusCode,
     header::{AUTHORIZATION, USER_AGENT},
 };
-use http_body_util::Limited;
-use hyper::{body::Incoming, rt::Executor};
+use hyper::rt::Executor;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -25,14 +24,14 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::{BoxError, Service};
 
-use super::{credentials::Credentials, resolve::Resolver, user_agent};
-use crate::planes::AddressPolicy;
-
-/// Body of an answer.
-pub(super) type Answer = Limited<Incoming>;
+use super::{answer::Answer, credentials::Credentials, resolve::Resolver, user_agent};
+use crate::{
+    permit::{Fenced, Permit},
+    planes::{AddressPolicy, room::Room},
+};
 
 type Connector = TimeoutConnector<HttpsConnector<HttpConnector<Resolver>>>;
-type HttpClient = legacy::Client<Connector, Body>;
+type HttpClient = legacy::Client<Connector, Fenced>;
 
 /// An idle connection is kept a little longer than probes are apart.
 const KEPT_IDLE: Duration = Duration::from_secs(25);
@@ -131,7 +130,9 @@ pub(super) struct Transport {
     credentials: Option<Arc<Credentials>>,
     doubt: Option<Arc<Notify>>,
     closed: CancellationToken,
-    answer_limit: usize,
+    /// Of what the answers may take; those of lists and watches are measured by who reads them.
+    room: Option<Arc<Room>>,
+    permit: &'static Permit,
 }
 
 impl Transport {
@@ -140,9 +141,10 @@ impl Transport {
         credentials: Option<Arc<Credentials>>,
         doubt: Option<Arc<Notify>>,
         closed: CancellationToken,
-        answer_limit: usize,
+        room: Option<Arc<Room>>,
+        permit: &'static Permit,
     ) -> Self {
-        Self { pool, credentials, doubt, closed, answer_limit }
+        Self { pool, credentials, doubt, closed, room, permit }
     }
 }
 
@@ -169,12 +171,14 @@ impl Transport {
         if let Some(token) = self.credentials.as_ref().and_then(|current| current.authorization()) {
             headers.insert(AUTHORIZATION, token);
         }
+        // After all waiting: what was queued while this operator led is not sent when it no longer does.
+        let request = self.permit.fence(request)?;
         let answer = self.closed.run_until_cancelled(self.pool.current().request(request)).await;
         let answer = answer.ok_or(Closed)?;
         let doubtful = answer.as_ref().map_or(true, |answer| answer.status() == StatusCode::UNAUTHORIZED);
         if let Some(doubt) = self.doubt.as_ref().filter(|_| doubtful) {
             doubt.notify_one();
         }
-        Ok(answer?.map(|body| Limited::new(body, self.answer_limit)))
+        Ok(answer?.map(|body| Answer::new(body, self.room)))
     }
 }

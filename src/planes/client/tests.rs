@@ -1,8 +1,10 @@
 use std::time::Duration;
 
+use futures::poll;
 use rcgen::{CertificateParams, KeyPair};
 use rstest::rstest;
 use secrecy::SecretString;
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -35,14 +37,24 @@ fn remote(auth: Auth) -> RemoteAccess {
 }
 
 fn open(access: &Access) -> Result<Connection, AccessError> {
+    open_with(access, AddressPolicy { allow_loopback: false }, &crate::permit::ALWAYS)
+}
+
+/// A connection that makes one call per second.
+fn open_with(
+    access: &Access,
+    addresses: AddressPolicy,
+    permit: &'static Permit,
+) -> Result<Connection, AccessError> {
     let settings = ClientSettings {
         deadline: Duration::from_secs(10),
         connect_timeout: Duration::from_secs(5),
-        concurrency: 1,
+        concurrency: 2,
         qps: 1,
         burst: 1,
-        addresses: AddressPolicy { allow_loopback: false },
-        permit: &crate::permit::ALWAYS,
+        addresses,
+        limits: Limits::default(),
+        permit,
     };
     let metrics = PlaneMetrics::default();
     Connection::open(access, None, &settings, &metrics, &TaskTracker::new(), &CancellationToken::new())
@@ -160,4 +172,44 @@ async fn tls_settings_do_not_print_the_key() {
     tls.client_auth_cert_resolver = Arc::new(Credentials::new(&access.auth).unwrap());
     let printed = format!("{config:?} {tls:?}");
     assert!(!printed.contains(&secret_line), "{printed}");
+}
+
+/// A server that nobody may reach: it counts who tries. With a connection to it.
+async fn fenced(permit: &'static Permit) -> (TcpListener, Connection) {
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("https://{}", server.local_addr().unwrap());
+    let access = RemoteAccess { server: address.parse().unwrap(), ..remote(token("a")) };
+    let connection = open_with(&Access::Remote(access), AddressPolicy { allow_loopback: true }, permit);
+    (server, connection.unwrap())
+}
+
+async fn write(connection: &Connection) -> String {
+    let request = http::Request::post("/api/v1/namespaces").body(b"{}".to_vec()).unwrap();
+    connection.calls.request_text(request).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_write_is_not_sent_without_a_permit() {
+    static PERMIT: Permit = Permit::ended();
+    let (server, connection) = fenced(&PERMIT).await;
+    let said = write(&connection).await;
+    assert!(said.contains("does not lead"), "{said}");
+    assert!(poll!(Box::pin(server.accept())).is_pending(), "nobody was connected to");
+}
+
+#[tokio::test]
+async fn a_write_that_waited_for_its_turn_is_not_sent_when_the_permit_has_ended_meanwhile() {
+    static PERMIT: Permit = Permit::ended();
+    PERMIT.hold_until(std::time::Instant::now() + Duration::from_hours(1));
+    let (server, connection) = fenced(&PERMIT).await;
+    // The first takes the turn of this second, and is still under way when the permit ends; the other one waits for the next.
+    let hang_up = async {
+        let first = server.accept().await.unwrap();
+        PERMIT.end();
+        drop(first);
+    };
+    let (first, second, ()) = tokio::join!(write(&connection), write(&connection), hang_up);
+    assert!(!first.contains("does not lead"), "{first}");
+    assert!(second.contains("does not lead"), "{second}");
+    assert!(poll!(Box::pin(server.accept())).is_pending(), "nobody was connected to again");
 }

@@ -16,22 +16,25 @@ use rustls::{AlertDescription, CertificateError};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::state::{DisconnectReason, Facts, Failure};
-use crate::planes::{Capabilities, ServedKinds, client::ResolveError};
+use crate::planes::{Capabilities, ServedKinds, client::ResolveError, room::TooLarge};
 
 /// What discovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) facts: Facts,
     pub(super) kinds: Arc<ServedKinds>,
+    /// Whether the server said that it is ready before it was asked what it serves. It may not let us ask.
+    pub(super) said_ready: bool,
 }
 
 /// Asks everything that has to be known of a plane before it is used, within `deadline`.
 pub(super) async fn everything(client: &Client, deadline: Duration) -> Result<Found, Failure> {
     within(deadline, async {
         let server_version = version(client).await?;
+        let said_ready = is_ready(client).await?;
         let cluster_uid = identity(client).await?;
         let (capabilities, kinds) = discover(client).await?;
-        Ok(Found { facts: Facts { server_version, cluster_uid, capabilities }, kinds })
+        Ok(Found { facts: Facts { server_version, cluster_uid, capabilities }, kinds, said_ready })
     })
     .await
 }
@@ -56,6 +59,28 @@ async fn version(client: &Client) -> Result<String, Failure> {
     }
     let version: Version = ask(client, "/version", "application/json").await?;
     Ok(printable(&version.git_version))
+}
+
+/// Whether the server says that it is ready. One that has just started serves custom resources by and by, and says so when it
+/// serves all of them; what it does not serve before that is not absent. False where we may not ask: then nothing is taken for
+/// absent without the list of definitions.
+async fn is_ready(client: &Client) -> Result<bool, Failure> {
+    const PATH: &str = "/readyz";
+    let status = send(client, PATH, "*/*").await?.status();
+    if status == StatusCode::FORBIDDEN {
+        return Ok(false);
+    }
+    match failure_of_status(status, PATH) {
+        None => Ok(true),
+        Some(Failure { why: DisconnectReason::Unhealthy, .. }) => Err(Failure {
+            why: DisconnectReason::Unhealthy,
+            message: format!(
+                "the server is not ready ({PATH} answers {}): wait, or look at the health of its API server",
+                status.as_u16()
+            ),
+        }),
+        Some(failure) => Err(failure),
+    }
 }
 
 async fn identity(client: &Client) -> Result<String, Failure> {
@@ -85,6 +110,7 @@ pub(super) async fn refresh(
     deadline: Duration,
 ) -> Result<(String, Capabilities, Arc<ServedKinds>), Failure> {
     within(deadline, async {
+        is_ready(client).await?;
         let (capabilities, kinds) = discover(client).await?;
         Ok((version(client).await?, capabilities, kinds))
     })
@@ -96,12 +122,16 @@ async fn ask<T: DeserializeOwned>(client: &Client, path: &'static str, accept: &
     serde_json::from_slice(&answer).map_err(|_| not_kubernetes())
 }
 
-async fn get(client: &Client, path: &'static str, accept: &str) -> Result<Vec<u8>, Failure> {
+async fn send(client: &Client, path: &'static str, accept: &str) -> Result<Response<Body>, Failure> {
     let request = Request::get(path)
         .header(ACCEPT, accept)
         .body(Body::empty())
         .map_err(|error| failure_of(&Error::HttpError(error)))?;
-    let answer = client.send(request).await.map_err(|error| failure_of(&error))?;
+    client.send(request).await.map_err(|error| failure_of(&error))
+}
+
+async fn get(client: &Client, path: &'static str, accept: &str) -> Result<Vec<u8>, Failure> {
+    let answer = send(client, path, accept).await?;
     if let Some(failure) = failure_of_status(answer.status(), path) {
         return Err(failure);
     }
@@ -139,6 +169,26 @@ fn not_kubernetes() -> Failure {
     }
 }
 
+/// The definitions of a plane cannot be listed.
+pub(super) fn unlisted() -> Failure {
+    Failure {
+        why: DisconnectReason::Unhealthy,
+        message:
+            "the server does not list its custom resource definitions: look at the health of its API server"
+                .to_owned(),
+    }
+}
+
+/// A plane says more than is kept of it.
+pub(super) fn excess(TooLarge(what): &TooLarge) -> Failure {
+    Failure {
+        why: DisconnectReason::AnswerTooLarge,
+        message: format!(
+            "the server says more than Kantor keeps of a data plane: {what}; find out what makes it so large, or whether it is the right server"
+        ),
+    }
+}
+
 fn silence() -> Failure {
     unreachable("it does not answer in time")
 }
@@ -165,6 +215,9 @@ fn known(error: &(dyn StdError + 'static)) -> Option<Failure> {
             ResolveError::Unknown => "its name is not known",
             ResolveError::Refused => "its name has no address that a plane may have",
         }));
+    }
+    if let Some(what) = error.downcast_ref::<TooLarge>() {
+        return Some(excess(what));
     }
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
         return Some(failure_of_tls(tls));
@@ -206,6 +259,17 @@ fn failure_of_tls(error: &rustls::Error) -> Failure {
         rustls::Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         ) => "its certificate has expired",
+        // kubectl accepts it; the library that is used here does not, and has no name of its own for it.
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            return Failure {
+                why: DisconnectReason::TlsFailed,
+                message: "cannot trust the server: its certificate is that of an authority (CA:TRUE), which must not be used by a \
+                          server; issue a server certificate with basicConstraints CA:FALSE that this authority signs"
+                    .to_owned(),
+            };
+        }
         rustls::Error::InvalidCertificate(_) => "its certificate is not valid",
         _ => "the handshake fails",
     };

@@ -1,24 +1,24 @@
 //! Looking again at what a plane serves when its custom resources change.
 
-use std::{sync::Arc, time::Duration};
-
-use futures::{StreamExt, pin_mut};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client,
-    core::PartialObjectMeta,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Client, api::ApiResource};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
 
 use super::probe;
-use crate::planes::{Capabilities, ServedKinds};
+use crate::planes::{
+    Capabilities, Follow, FollowState, Followed, RemoteChange, ServedKinds,
+    kinds::Definitions,
+    watches::{self, Surroundings},
+};
 
 /// Custom resources come in bundles: one look for those that come together.
 const SOON: Duration = Duration::from_millis(500);
@@ -37,38 +37,124 @@ pub(super) struct News {
     pub(super) other_kinds: bool,
 }
 
-/// Looks again at a plane whenever its custom resource definitions change, and tells what it found. `kinds` holds
+/// What a plane serves is relied on without the list of its definitions, where that may not be read, when it has been connected
+/// for this long.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// The custom resource definitions of a plane: what is not among them, nor served, is not there.
+pub(crate) struct Defined {
+    followed: Arc<Followed>,
+    /// Whether the plane said that it is ready before it was asked what it serves.
+    said_ready: bool,
+    since: Instant,
+    /// Groups that the plane was ever seen to serve, in this connection or one before.
+    ever: Arc<Ever>,
+}
+
+/// Groups that a plane was ever seen to serve.
+#[derive(Default)]
+pub(crate) struct Ever(Mutex<BTreeSet<String>>);
+
+impl Ever {
+    fn note(&self, kinds: &ServedKinds) {
+        let mut ever = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for group in kinds.groups() {
+            if !ever.contains(group) {
+                ever.insert(group.to_owned());
+            }
+        }
+    }
+
+    fn has(&self, group: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(group)
+    }
+}
+
+impl Defined {
+    /// Follows the definitions of a plane; nobody else is told of them.
+    pub(crate) fn follow(surroundings: Surroundings, said_ready: bool, ever: Arc<Ever>) -> Self {
+        let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+        let followed = watches::start(&resource, "", Follow::Metadata, surroundings);
+        Self { followed, said_ready, since: Instant::now(), ever }
+    }
+
+    /// Waits until they have been listed, or may not be. False if they can be neither: the plane is not well.
+    pub(crate) async fn listed(&self) -> bool {
+        let state = self.followed.tried().await;
+        state == FollowState::Synced || is_forbidden(&state)
+    }
+
+    /// What is known of the definitions of a group.
+    pub(crate) fn of(&self, group: &str) -> Definitions {
+        let state = self.followed.state();
+        if state == FollowState::Synced {
+            let of_group = |name: String| {
+                let (plural, of) = name.split_once('.')?;
+                (of == group).then(|| plural.to_owned())
+            };
+            return Definitions::Listed(self.followed.names().into_iter().filter_map(of_group).collect());
+        }
+        if is_forbidden(&state) {
+            let settled = self.said_ready && self.since.elapsed() >= SETTLED && !self.ever.has(group);
+            return Definitions::Forbidden { settled };
+        }
+        Definitions::Unread
+    }
+
+    /// Names of all of them; none if they have not been listed.
+    pub(crate) fn names(&self) -> Option<Vec<String>> {
+        self.followed.is_synced().then(|| self.followed.names())
+    }
+}
+
+fn is_forbidden(state: &FollowState) -> bool {
+    matches!(state, FollowState::Denied { .. })
+}
+
+/// Looks again at a plane whenever its custom resource definitions change, as `told`, and tells what it found. `kinds` holds
 /// the kinds that the plane serves.
 pub(super) async fn follow_kinds(
-    watches: Client,
+    defined: Arc<Defined>,
+    mut told: mpsc::UnboundedReceiver<RemoteChange>,
     probes: Client,
     deadline: Duration,
     kinds: watch::Sender<Arc<ServedKinds>>,
     news: mpsc::Sender<News>,
 ) {
-    let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(watches);
-    let events = watcher(definitions, watcher::Config::default()).default_backoff();
-    pin_mut!(events);
+    let mut states = defined.followed.states();
     let mut looks = Looks::new(Instant::now());
+    defined.ever.note(&kinds.borrow());
+    let mut changed = false;
     loop {
         tokio::select! {
-            Some(event) = events.next() => match event {
-                // An error is tried again by the watcher; a watch that is not allowed leaves the slow look.
-                Ok(Event::Init | Event::InitApply(_)) | Err(_) => {}
-                Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => looks.changed(Instant::now()),
-            },
+            Some(_) = told.recv() => {
+                while told.try_recv().is_ok() {}
+                changed = true;
+                looks.changed(Instant::now());
+            }
+            // Listed again, or not to be listed any more: what is known of kinds that are not served is something else.
+            Ok(()) = states.changed() => {
+                changed = true;
+                looks.changed(Instant::now());
+            }
             () = sleep_until(looks.due()) => {
                 looks.looked(Instant::now());
                 // The connector's probes say whether the plane is in order.
                 let Ok((version, capabilities, found)) = probe::refresh(&probes, deadline).await else {
-                    looks.failed(Instant::now());
+                    looks.again(Instant::now());
                     continue;
                 };
-                let other_kinds = kinds.send_if_modified(|kinds| {
+                defined.ever.note(&found);
+                let names = defined.names().unwrap_or_default();
+                if !found.unseen(names.iter().map(String::as_str)).is_empty() {
+                    looks.again(Instant::now());
+                }
+                let other = kinds.send_if_modified(|kinds| {
                     let other = *kinds != found;
                     *kinds = found;
                     other
                 });
+                let other_kinds = other || std::mem::take(&mut changed);
                 if news.send(News { version, capabilities, other_kinds }).await.is_err() {
                     return;
                 }
@@ -83,21 +169,26 @@ struct Looks {
     soon: Option<Instant>,
     later: Option<Instant>,
     ever: Instant,
+    /// How long to wait before what cannot be seen is looked for again.
+    patience: Duration,
 }
 
 impl Looks {
     fn new(now: Instant) -> Self {
-        Self { soon: None, later: None, ever: now + EVER }
+        Self { soon: None, later: None, ever: now + EVER, patience: LATER }
     }
 
     fn changed(&mut self, now: Instant) {
         self.soon.get_or_insert(now + SOON);
         self.later = Some(now + LATER);
+        self.patience = LATER;
     }
 
-    /// Nothing was seen: whatever there was to see still is.
-    fn failed(&mut self, now: Instant) {
-        self.later = Some(now + LATER);
+    /// Not all was seen, or nothing: whatever there was to see still is. It may never be seen, so waits grow.
+    fn again(&mut self, now: Instant) {
+        let due = now + self.patience;
+        self.later = Some(self.later.map_or(due, |later| later.min(due)));
+        self.patience = (self.patience * 2).min(EVER);
     }
 
     fn due(&self) -> Instant {
@@ -130,7 +221,26 @@ mod tests {
         assert_eq!(looks.due(), at(400) + LATER);
         looks.looked(at(3400));
         assert_eq!(looks.due(), at(3400) + EVER);
-        looks.failed(at(3500));
-        assert_eq!(looks.due(), at(3500) + LATER);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_looked_for_again_and_what_is_well_is_left_alone() {
+        let mut now = Instant::now();
+        let mut looks = Looks::new(now);
+        let mut waits = vec![];
+        for _ in 0..10 {
+            looks.looked(now);
+            looks.again(now);
+            waits.push((looks.due() - now).as_secs());
+            now = looks.due();
+        }
+        assert_eq!(waits[..5], [3, 6, 12, 24, 48]);
+        looks.changed(now);
+        looks.looked(now + LATER);
+        looks.again(now + LATER);
+        assert_eq!(looks.due(), now + LATER * 2, "something new is looked for soon");
+        // A look at a plane on which nothing happens costs it an answer of a megabyte.
+        looks.looked(looks.due());
+        assert!(looks.due() - now >= Duration::from_mins(9), "{:?}", looks.due() - now);
     }
 }

@@ -10,6 +10,8 @@ use crate::planes::Capabilities;
 const PATIENCE: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
+/// A plane that says too much says as much the next time; reading it all costs memory.
+const EXCESS_RETRY: Duration = Duration::from_mins(5);
 
 /// What is known of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +68,8 @@ pub enum DisconnectReason {
     },
     /// The access itself cannot be used.
     InvalidAccess,
+    /// It says more than is kept of a plane.
+    AnswerTooLarge,
 }
 
 impl DisconnectReason {
@@ -80,6 +84,7 @@ impl DisconnectReason {
             Self::Unhealthy => "Unhealthy",
             Self::IdentityChanged { .. } => "IdentityChanged",
             Self::InvalidAccess => "InvalidAccess",
+            Self::AnswerTooLarge => "AnswerTooLarge",
         }
     }
 }
@@ -114,8 +119,10 @@ pub(super) enum Verdict {
 
 /// The state of one plane and what it takes to move it.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(in crate::planes) struct Machine {
     state: PlaneState,
+    /// When it answered last, before the first attempt.
+    recorded_contact: Option<Timestamp>,
     /// The cluster that this plane is, once it is known. Survives everything but the connector's end.
     identity: Option<String>,
     /// Failed probes in a row while connected, failed attempts in a row otherwise.
@@ -123,9 +130,19 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A plane that was never tried. With an identity it will not take another cluster for it.
-    pub(super) const fn new(identity: Option<String>) -> Self {
-        Self { state: PlaneState::Connecting, identity, failures: 0 }
+    /// A plane that was never tried. With an identity it will not take another cluster for it. `last_contact` is when it is
+    /// known to have answered last.
+    pub(in crate::planes) const fn new(identity: Option<String>, last_contact: Option<Timestamp>) -> Self {
+        Self { state: PlaneState::Connecting, recorded_contact: last_contact, identity, failures: 0 }
+    }
+
+    /// When it answered last, if that is known.
+    pub(super) const fn last_contact(&self) -> Option<Timestamp> {
+        match &self.state {
+            PlaneState::Connecting => self.recorded_contact,
+            PlaneState::Connected { last_contact, .. } => Some(*last_contact),
+            PlaneState::Disconnected { last_contact, .. } => *last_contact,
+        }
     }
 
     pub(super) const fn state(&self) -> &PlaneState {
@@ -190,7 +207,12 @@ impl Machine {
     pub(super) fn failed(&mut self, now: Timestamp, failure: Failure) -> Verdict {
         // Credentials that were refused are refused the next time too, and so is an access that cannot be used;
         // anything else may be a moment's trouble.
-        let certain = matches!(failure.why, DisconnectReason::Unauthorized | DisconnectReason::InvalidAccess);
+        let certain = matches!(
+            failure.why,
+            DisconnectReason::Unauthorized
+                | DisconnectReason::InvalidAccess
+                | DisconnectReason::AnswerTooLarge
+        );
         if matches!(self.state, PlaneState::Connected { .. }) && !certain && self.failures + 1 < PATIENCE {
             self.failures += 1;
             return Verdict::Keep;
@@ -202,6 +224,7 @@ impl Machine {
     /// The plane was given another server or authority; what was known of it no longer counts.
     pub(super) fn left(&mut self) {
         self.state = PlaneState::Connecting;
+        self.recorded_contact = None;
         self.failures = 0;
     }
 
@@ -220,6 +243,7 @@ impl Machine {
             PlaneState::Connected { .. } => interval / 5,
             // Another cluster does not turn back into the right one by asking often.
             PlaneState::Disconnected { why: DisconnectReason::IdentityChanged { .. }, .. } => LAST_RETRY,
+            PlaneState::Disconnected { why: DisconnectReason::AnswerTooLarge, .. } => EXCESS_RETRY,
             PlaneState::Disconnected { .. } => {
                 FIRST_RETRY.saturating_mul(1 << self.failures.saturating_sub(1).min(16)).min(LAST_RETRY)
             }
@@ -244,13 +268,14 @@ impl Machine {
     }
 
     fn disconnect(&mut self, now: Timestamp, Failure { why, message }: Failure) {
-        let (since, last_contact) = match &self.state {
-            PlaneState::Connecting => (now, None),
-            PlaneState::Connected { last_contact, .. } => {
+        let last_contact = self.last_contact();
+        let since = match &self.state {
+            PlaneState::Connecting => now,
+            PlaneState::Connected { .. } => {
                 self.failures = 0;
-                (now, Some(*last_contact))
+                now
             }
-            PlaneState::Disconnected { since, last_contact, .. } => (*since, *last_contact),
+            PlaneState::Disconnected { since, .. } => *since,
         };
         self.failures = self.failures.saturating_add(1);
         self.state = PlaneState::Disconnected { since, last_contact, why, message };

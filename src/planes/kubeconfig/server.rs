@@ -1,8 +1,9 @@
 //! The address of an API server.
 
-use std::net::Ipv6Addr;
+use std::net::IpAddr;
 
 use super::{AddressPolicy, Refusal};
+use crate::core::net::Host;
 
 /// Longest address.
 const MAX_BYTES: usize = 2048;
@@ -65,8 +66,8 @@ fn is_plain_segment(segment: &str) -> bool {
 }
 
 fn canonical(host: &str) -> String {
-    match host.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
-        Ok(ip) => format!("[{ip}]"),
-        Err(_) => host.to_ascii_lowercase(),
+    match Host::parse(host) {
+        Ok(Host::Ip(IpAddr::V6(ip))) => format!("[{ip}]"),
+        _ => host.to_ascii_lowercase(),
     }
 }

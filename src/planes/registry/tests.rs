@@ -1,10 +1,7 @@
 use secrecy::SecretString;
 
 use super::*;
-use crate::{
-    metrics::PlaneMetrics,
-    planes::{Auth, RemoteAccess, client::Connection, connector::Facts, plane::Session},
-};
+use crate::planes::{Auth, RemoteAccess, fake};
 
 fn key() -> PlaneKey {
     PlaneKey { namespace: "acme".to_owned(), name: "plane".to_owned() }
@@ -30,33 +27,16 @@ fn planes() -> Planes {
 }
 
 /// A plane of the connector with this number.
-fn plane(id: u64) -> Plane {
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let settings = PlaneOptions::default().client_settings();
-    let metrics = Arc::new(PlaneMetrics::default());
-    let connection = Connection::open(&access("a"), None, &settings, &metrics, &tasks, &stop).unwrap();
-    let facts = Facts {
-        server_version: "v1.36.3".to_owned(),
-        cluster_uid: "uid".to_owned(),
-        capabilities: super::super::Capabilities::default(),
-    };
-    let session = Session::new(
-        &connection,
-        tasks,
-        Subscribers::default(),
-        watch::channel(Arc::default()).1,
-        1,
-        metrics,
-    );
-    Plane::new(key(), id, facts, Duration::from_secs(1), session)
+async fn plane(id: u64) -> Plane {
+    fake::plane(fake::discovery(&[], &[]), |_| fake::list(&[])).await.numbered(id)
 }
 
 #[tokio::test]
 async fn a_connector_that_ends_late_does_not_take_away_the_plane_of_its_successor() {
     let planes = planes();
     let running = CancellationToken::new();
-    planes.hub.put(&plane(1), &running);
-    planes.hub.put(&plane(2), &running);
+    planes.hub.put(&plane(1).await, &running);
+    planes.hub.put(&plane(2).await, &running);
     planes.hub.withdraw(&key(), 1);
     assert_eq!(planes.get(&key()).unwrap().id(), 2);
     planes.hub.withdraw(&key(), 2);
@@ -68,7 +48,7 @@ async fn a_connector_that_was_stopped_hands_out_nothing() {
     let planes = planes();
     let stopped = CancellationToken::new();
     stopped.cancel();
-    planes.hub.put(&plane(1), &stopped);
+    planes.hub.put(&plane(1).await, &stopped);
     assert!(planes.get(&key()).is_err());
 }
 

@@ -43,6 +43,12 @@ impl Kept {
         let owner = owner_uid(object.labels()).map(Into::into);
         Self { packed: Packed::of(object), version: object.resource_version(), owner }
     }
+
+    /// How much memory it takes, with its names: roughly.
+    pub(super) fn bytes(&self) -> usize {
+        const NAMES: usize = 256;
+        self.packed.0.len() + NAMES
+    }
 }
 
 /// The objects of one kind. Each call sees a consistent whole.
@@ -53,6 +59,8 @@ pub(super) struct Store(RwLock<Objects>);
 struct Objects {
     by_name: HashMap<Arc<Name>, Kept>,
     by_owner: HashMap<Arc<str>, Vec<Arc<Name>>>,
+    /// How much memory they take.
+    bytes: usize,
 }
 
 impl Store {
@@ -70,6 +78,16 @@ impl Store {
             let names = objects.by_owner.get(owner).into_iter().flatten();
             names.filter_map(|name| Some(objects.by_name.get(name)?.packed.object())).collect()
         })
+    }
+
+    /// How many objects there are, and how much memory they take.
+    pub(super) fn size(&self) -> (usize, usize) {
+        self.read(|objects| (objects.by_name.len(), objects.bytes))
+    }
+
+    /// The names of all, without their namespaces.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.read(|objects| objects.by_name.keys().map(|name| name.1.clone()).collect())
     }
 
     /// Adds or replaces an object; returns what it was if that was another owner's.
@@ -117,12 +135,14 @@ impl Objects {
         if let Some(owner) = &kept.owner {
             self.by_owner.entry(owner.clone()).or_default().push(name.clone());
         }
+        self.bytes += kept.bytes();
         self.by_name.insert(name, kept);
         old
     }
 
     fn remove(&mut self, name: &Name) -> Option<Kept> {
         let old = self.by_name.remove(name)?;
+        self.bytes -= old.bytes();
         if let Some(owner) = &old.owner
             && let Some(owned) = self.by_owner.get_mut(owner)
         {
@@ -200,6 +220,7 @@ mod tests {
         assert_eq!((changed, gone.len()), (vec![name_of(&new)], 1));
         assert_eq!(owned(&store, "two"), ["c"]);
         store.remove(&(Some("ns".to_owned()), "c".to_owned()));
+        assert_eq!(store.size(), (0, 0));
         assert!(
             store.read(|objects| objects.by_owner.is_empty()),
             "nothing is kept of owners without objects"

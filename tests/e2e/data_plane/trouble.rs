@@ -152,6 +152,8 @@ async fn a_plane_that_was_removed_by_force_may_be_another_cluster_when_it_is_mad
     stage.until_gone::<DataPlane>("acme/plane").await;
 
     stage.delete::<Secret>("acme/plane").await;
+    // It was held for as long as the plane was there.
+    stage.until_gone::<Secret>("acme/plane").await;
     register(&stage, "plane", &plane_kubeconfig(&new).await).await;
     let second = plane_ready(&stage, "plane").await;
     assert_ne!(first.status.unwrap().cluster_uid, second.status.unwrap().cluster_uid);

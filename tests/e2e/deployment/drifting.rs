@@ -64,7 +64,7 @@ async fn every_kind_is_repaired() {
     };
     let configurations = json!([
         value("greeting", json!({"value": "hi"})),
-        value("token", json!({"vaultKey": "secret/data/token"}))
+        value("token", json!({"vaultKey": "secret/data/acme/token"}))
     ]);
     let group = object("ConfigurationGroup", "words", json!({"configurations": configurations}));
     shop.stage.create::<ConfigurationGroup>(&group).await;

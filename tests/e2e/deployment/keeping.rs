@@ -24,15 +24,18 @@ async fn a_deployment_runs_is_kept_and_goes_without_a_trace() {
     let live = shop.plane.get("apps/v1/Deployment", &namespace, &workload.name).await.unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/cart:1");
 
-    let scale = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
-    shop.plane.patch("apps/v1/Deployment", &namespace, &workload.name, scale).await;
-    let image = json!({"metadata": {"labels": {"component-name": "other"}}});
-    shop.plane.patch("apps/v1/Deployment", &namespace, &workload.name, image).await;
+    let grace = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
+    shop.plane.patch("apps/v1/Deployment", &namespace, &workload.name, grace).await;
+    let label = json!({"metadata": {"labels": {"component-name": "other"}}});
+    shop.plane.patch("apps/v1/Deployment", &namespace, &workload.name, label).await;
     shop.plane
         .until("the label is back", ("apps/v1/Deployment", &namespace, &workload.name), |found| {
             (found?["metadata"]["labels"]["component-name"] == "cart").then_some(())
         })
         .await;
+    // What Kantor does not set is left as somebody else has set it.
+    let live = shop.plane.get("apps/v1/Deployment", &namespace, &workload.name).await.unwrap();
+    assert_eq!(live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5);
 
     shop.delete("cart-dev").await;
     shop.stage.delete::<kantor_api::Environment>("acme/dev").await;

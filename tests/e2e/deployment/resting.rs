@@ -1,10 +1,16 @@
 //! Nothing to do costs nothing.
 
-use kantor_api::{Component, DeployableArtifact, Deployment, Environment, Project};
+use kantor_api::{Component, DeployableArtifact, Deployment, Environment, Project, Release};
+use kantor_testbed::wait::{self, Seen};
 use serde_json::json;
 
 use super::support::{IMAGE, Shop, endpoint};
-use crate::observing::until_connected;
+use crate::{
+    endpoint::support::{Mall, name, open, template},
+    observing::{looked_at, looks, until_at_rest, until_connected, until_looked_at},
+    release::support::{config_map, release},
+    support::PATIENCE,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_changes_nothing_costs_no_call_to_the_plane_and_no_write_to_the_control_plane() {
@@ -27,24 +33,32 @@ async fn what_changes_nothing_costs_no_call_to_the_plane_and_no_write_to_the_con
     }
     shop.quiet().await;
 
-    let (here, there) = (shop.stage.proxy.mark(), shop.plane.proxy.mark());
     // Other annotations of a Deployment are its Endpoints' as well.
-    let touch = || json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": "yes"}}});
-    shop.stage.patch::<Deployment>("acme/cart", touch()).await;
-    shop.stage.patch::<Deployment>("acme/report", touch()).await;
-    shop.stage.patch::<DeployableArtifact>("acme/cart", touch()).await;
-    shop.stage.patch::<Environment>("acme/dev", touch()).await;
-    shop.stage.patch::<Component>("acme/cart", touch()).await;
-    shop.stage.patch::<Project>("acme/shop", touch()).await;
-    shop.quiet().await;
+    let touch = |value: &str| json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": value}}});
+    let touch_all = async |shop: &Shop, value: &str| {
+        let stage = &shop.stage;
+        looked_at(stage, &["deployment"], stage.patch::<Deployment>("acme/cart", touch(value))).await;
+        looked_at(stage, &["deployment"], stage.patch::<Deployment>("acme/report", touch(value))).await;
+        let artifact = stage.patch::<DeployableArtifact>("acme/cart", touch(value));
+        looked_at(stage, &["deployable-artifact", "deployment"], artifact).await;
+        let environment = stage.patch::<Environment>("acme/dev", touch(value));
+        looked_at(stage, &["environment", "deployment"], environment).await;
+        looked_at(stage, &["component"], stage.patch::<Component>("acme/cart", touch(value))).await;
+        looked_at(stage, &["project"], stage.patch::<Project>("acme/shop", touch(value))).await;
+        shop.quiet().await;
+    };
+    let (here, there) = (shop.stage.proxy.mark(), shop.plane.proxy.mark());
+    touch_all(&shop, "once").await;
     shop.stage.proxy.assert_no_writes_since(here);
-    let calls = shop.plane.calls_since(there);
-    assert!(calls.is_empty(), "{calls}");
+    let asked = shop.plane.asked_since(there);
+    assert!(asked.is_empty(), "{asked}");
 
     let (here, there) = (shop.stage.proxy.mark(), shop.plane.proxy.mark());
     shop.stage.restart_operator().await;
     until_connected(&shop.stage).await;
     shop.quiet().await;
+    // It may have looked before it knew all; now it does.
+    touch_all(&shop, "twice").await;
     shop.stage.proxy.assert_no_writes_since(here);
     let calls = shop.plane.calls_since(there);
     assert!(calls.is_empty(), "{calls}");
@@ -57,4 +71,55 @@ async fn what_changes_nothing_costs_no_call_to_the_plane_and_no_write_to_the_con
     .await;
     let writes = shop.plane.calls_since(there).writes();
     assert_eq!(writes.len(), 1, "one change, one write: {writes}");
+}
+
+/// A Deployment with a way in, and a Release beside it, all of them ready.
+async fn settled(arguments: &[&str]) -> Mall {
+    let mall = Mall::with(Shop::open_with(arguments).await).await;
+    mall.deploy(json!([template("api", "/v1", json!({"public": open(json!([]))}))])).await;
+    mall.ready(&name("api")).await;
+    let mut extras = release("extras", &[("settings", config_map("settings", json!({"colour": "blue"})))]);
+    extras.spec.interval = Some("1s".to_owned());
+    mall.shop.stage.create(&extras).await;
+    mall.shop.stage.until_ready::<Release>("acme/extras").await;
+    mall
+}
+
+/// Objects are looked at every second though nothing was heard of them: that costs no request.
+#[tokio::test(flavor = "multi_thread")]
+async fn looking_again_though_nothing_was_heard_costs_no_request() {
+    const LOOKS: f64 = 8.0;
+    let mall = settled(&["--resync-interval=1s"]).await;
+    let (stage, plane) = (&mall.shop.stage, &mall.shop.plane);
+    let all = ["organization", "data-plane", "environment", "project", "component", "deployment-track"];
+    let all = all.into_iter().chain(["deployable-artifact", "deployment", "hostname-claim", "release"]);
+    let all: Vec<&str> = all.chain(["endpoint"]).collect();
+    // What a plane serves is asked once more some seconds after it was found, on a busy machine later: a round without any
+    // request has to come.
+    wait::until("a round of looks without a request", PATIENCE, || async {
+        let (here, there) = (stage.proxy.mark(), plane.proxy.mark());
+        let mut before = vec![];
+        for controller in &all {
+            before.push((*controller, looks(stage, controller).await));
+        }
+        // There is at least one object of each, and more than one of some.
+        for (controller, before) in before {
+            until_looked_at(stage, controller, before + LOOKS).await;
+        }
+        let (requests, asked) = (stage.proxy.since(here), plane.all_since(there));
+        let free = requests.is_empty() && asked.is_empty();
+        Ok(if free { Seen::Done(()) } else { Seen::NotYet(format!("{requests}\n{asked}")) })
+    })
+    .await
+    .unwrap();
+}
+
+/// What is settled is looked at when something happens, and else as seldom as `--resync-interval` says.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_settled_is_left_alone() {
+    let mall = settled(&[]).await;
+    let never = json!({"spec": {"interval": "0s"}});
+    mall.shop.stage.patch::<Release>("acme/extras", never).await;
+    mall.shop.stage.until_ready::<Release>("acme/extras").await;
+    until_at_rest(&mall.shop.stage, &mall.shop.plane).await;
 }

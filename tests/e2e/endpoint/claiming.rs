@@ -1,16 +1,17 @@
 //! Host names belong to one organization, and to one of its Endpoints, at a time.
 
-use kantor_api::{Endpoint, HostnameClaim, Organization};
-use kantor_testbed::proxy::{Record, Verb};
+use kantor_api::{DataPlane, Endpoint, HostnameClaim, Organization, Release};
+use kantor_testbed::proxy::{Action, Fault, Match, Proxy, Record, Verb};
 use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};
 
 use super::support::{HTTP_ROUTE, Mall, OF_CART, name, open, template};
 use crate::{
-    acme::object,
-    deployment::support::{item, labelled},
+    acme::{object, plane_ready, plane_says},
+    deployment::support::{IMAGE, item, labelled},
     observing::{looks, until_looked_at},
-    support::{condition, is_ready},
+    release::neighbours::{home_of_mallory, mallory, mallory_says, release_of_mallory},
+    support::{PATIENCE, Stage, condition, is_ready, operator_with},
 };
 
 fn with_hosts(mut template: Value, hosts: &[&str]) -> Value {
@@ -159,15 +160,12 @@ async fn a_host_is_handed_to_who_answers_and_the_old_route_leads_nobody_any_more
     assert_eq!(hosts(&mall, &green).await, ["dev.apis.example.com", "shop.acme.example"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_host_of_another_organization_is_refused_with_all_others_and_tells_nothing_of_it() {
-    let mall = Mall::open().await;
-    let stage = &mall.shop.stage;
+/// An Endpoint of organization `globex`, made by hand, so that it takes no second shop; tells its UID.
+async fn somebody(stage: &Stage) -> String {
     stage.create(&Organization::new("globex", kantor_api::organization::OrganizationSpec {})).await;
     stage
         .until("globex is ready", "globex", |o: Option<&Organization>| o.filter(|o| is_ready(*o)).map(|_| ()))
         .await;
-    // What somebody else has: made by hand here, so that it takes no second shop. Its holder exists.
     let mut theirs: Value = object(
         "Endpoint",
         "theirs",
@@ -175,18 +173,85 @@ async fn a_host_of_another_organization_is_refused_with_all_others_and_tells_not
         "backendRef": {"type": "componentRef", "componentRef": {"port": 1}}}),
     );
     theirs["metadata"]["namespace"] = json!("globex");
-    stage.create::<Endpoint>(&serde_json::from_value(theirs).unwrap()).await;
-    let endpoints: Api<Endpoint> = Api::namespaced(stage.client.clone(), "globex");
-    let uid = endpoints.get("theirs").await.unwrap().uid().unwrap();
+    stage.create::<Endpoint>(&serde_json::from_value(theirs).unwrap()).await.uid().unwrap()
+}
+
+/// A claim of that Endpoint.
+fn claimed_by(uid: &str, host: &str) -> HostnameClaim {
+    serde_json::from_value(json!({
+        "apiVersion": "openchoreo.dev/v1alpha1", "kind": "HostnameClaim",
+        "metadata": {"name": host.replace('*', "any")},
+        "spec": {"hostname": host, "organization": "globex",
+            "holder": {"namespace": "globex", "name": "theirs", "uid": uid}},
+    }))
+    .unwrap()
+}
+
+/// Deletes a claim and makes one of the other organization in its place; returns that one.
+async fn taken_away(stage: &Stage, uid: &str, host: &str) -> HostnameClaim {
+    stage.delete::<HostnameClaim>(host).await;
+    stage.create(&claimed_by(uid, host)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_takes_the_place_of_one_that_is_let_go_stays() {
+    let mall = Mall::open().await;
+    let stage = &mall.shop.stage;
+    let uid = somebody(stage).await;
+    mall.deploy(json!([public("api", "/v1", &["free.example"])])).await;
+    mall.ready(&name("api")).await;
+    let deletions = Match::new().verb(Verb::Delete).resource("hostnameclaims").name("free.example");
+    let held = stage.proxy.fault(Fault::when(deletions).then(Action::HoldBefore));
+    let mark = stage.proxy.mark();
+    mall.edit(json!([public("api", "/v1", &[])])).await;
+    held.await_hit(PATIENCE).await.unwrap();
+    let theirs = taken_away(stage, &uid, "free.example").await;
+    held.release();
+    let is_over = |record: &Record| {
+        record.verb() == Verb::Delete && record.name() == "free.example" && record.is_over()
+    };
+    let deletion = stage.proxy.await_request_since(mark, is_over, PATIENCE).await.unwrap();
+    assert_eq!(deletion.code(), Some(409), "{deletion}");
+    held.remove();
+    mall.ready(&name("api")).await;
+    let found: HostnameClaim = stage.there("free.example").await;
+    assert_eq!((found.uid(), &found.spec.holder), (theirs.uid(), &theirs.spec.holder));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_is_served_only_if_the_api_server_still_says_whose_it_is() {
+    let mut mall = Mall::open().await;
+    let uid = somebody(&mall.shop.stage).await;
+    // Killed when the claim has been made, and before any route has the host.
+    let creations = Match::new().verb(Verb::Create).resource("hostnameclaims").name("one.example");
+    let held = mall.shop.stage.proxy.fault(Fault::when(creations).then(Action::HoldAfter));
+    let templates = json!([public("api", "/v1", &["one.example"])]);
+    mall.shop.artifact("cart", "cart", IMAGE, json!({"endpointTemplates": templates})).await;
+    mall.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    held.await_hit(PATIENCE).await.unwrap();
+    mall.shop.stage.operator.kill().unwrap();
+    mall.shop.stage.operator.ended().await.unwrap();
+    held.remove();
+    // The next one finds it in its list, and somebody else takes it from there.
+    let reads = Match::new().verb(Verb::Get).resource("hostnameclaims").name("one.example");
+    let held = mall.shop.stage.proxy.fault(Fault::when(reads).then(Action::HoldBefore));
+    let mark = mall.shop.plane.proxy.mark();
+    crate::release::support::start_operator(&mut mall.shop.stage, &[]).await;
+    held.await_hit(PATIENCE).await.unwrap();
+    taken_away(&mall.shop.stage, &uid, "one.example").await;
+    held.remove();
+    mall.says(&name("api"), "False", "HostnameConflict").await;
+    let served = mall.shop.plane.proxy.writes_since(mark).resource("httproutes");
+    assert!(!served.iter().any(|write| write.body.contains("one.example")), "{served}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_of_another_organization_is_refused_with_all_others_and_tells_nothing_of_it() {
+    let mall = Mall::open().await;
+    let stage = &mall.shop.stage;
+    let uid = somebody(stage).await;
     for host in ["taken.example", "*.wild.example"] {
-        let claim: HostnameClaim = serde_json::from_value(json!({
-            "apiVersion": "openchoreo.dev/v1alpha1", "kind": "HostnameClaim",
-            "metadata": {"name": host.replace('*', "any")},
-            "spec": {"hostname": host, "organization": "globex",
-                "holder": {"namespace": "globex", "name": "theirs", "uid": uid}},
-        }))
-        .unwrap();
-        stage.create(&claim).await;
+        stage.create(&claimed_by(&uid, host)).await;
     }
     mall.deploy(json!([public("api", "/v1", &["free.example"])])).await;
     let endpoint = mall.ready(&name("api")).await;
@@ -232,16 +297,28 @@ async fn a_claim_whose_holder_vanished_without_a_clean_up_is_let_go() {
     mall.shop.plane.create(HTTP_ROUTE, "old", route).await;
     mall.shop.stage.create(&claim("00000000-0000-0000-0000-000000000000")).await;
     mall.shop.stage.until_gone::<HostnameClaim>("left.example").await;
-    // While a route of it is left somewhere, it is not.
+    // While a plane cannot be asked, it is not: a route of it may be there.
+    mall.shop.plane.proxy.refuse(true);
+    plane_says(&mall.shop.stage, "plane", "Unknown", "DataPlaneUnreachable").await;
+    let waits_for = async |words: &str| {
+        mall.shop
+            .stage
+            .until("it says what it waits for", "left.example", |claim: Option<&HostnameClaim>| {
+                let ready = kantor_api::conditions::get(&claim?.status.as_ref()?.conditions, "Ready")?;
+                (ready.reason == "HolderGone" && ready.message.contains(words)).then_some(())
+            })
+            .await;
+    };
+    mall.shop.stage.create(&claim("00000000-0000-0000-0000-000000000000")).await;
+    waits_for("cannot be asked").await;
+    mall.shop.plane.proxy.refuse(false);
+    plane_ready(&mall.shop.stage, "plane").await;
+    let touch = json!({"metadata": {"labels": {"touched": "yes"}}});
+    mall.shop.stage.patch::<HostnameClaim>("left.example", touch).await;
+    mall.shop.stage.until_gone::<HostnameClaim>("left.example").await;
+    // While a route of it is left somewhere, it is not either.
     mall.shop.stage.create(&claim(with_a_route)).await;
-    mall.shop
-        .stage
-        .until("it says what it waits for", "left.example", |claim: Option<&HostnameClaim>| {
-            let claim = claim?;
-            let ready = kantor_api::conditions::get(&claim.status.as_ref()?.conditions, "Ready")?;
-            (ready.reason == "HolderGone" && ready.message.contains("still has its routes")).then_some(())
-        })
-        .await;
+    waits_for("still has its routes").await;
 }
 
 /// Two operators at once, as when a leader does not know yet that it is none.
@@ -249,9 +326,17 @@ async fn a_claim_whose_holder_vanished_without_a_clean_up_is_let_go() {
 async fn two_operators_that_race_for_hosts_leave_each_with_one_holder() {
     let mall = Mall::open().await;
     let stage = &mall.shop.stage;
-    let second = crate::support::another_operator(stage).await;
+    // Behind a proxy of its own, which tells what it did.
+    let beside = Proxy::start(&stage.control_plane).unwrap();
+    let second = operator_with(&stage.control_plane, &beside, &[]).await;
+    second.ready().await.unwrap();
     mall.deploy(json!([template("first", "/first", Value::Null)])).await;
     mall.ready(&name("first")).await;
+    let mark = beside.mark();
+    // Of the first one, one claim is held back until the second one has made one.
+    let is_claim = |record: &Record| record.verb() == Verb::Create && record.resource() == "hostnameclaims";
+    let creations = Match::new().verb(Verb::Create).resource("hostnameclaims");
+    let held = stage.proxy.fault(Fault::when(creations).then(Action::HoldBefore));
     let names: Vec<String> = (0..6).map(|i| format!("racer-{i}")).collect();
     for (i, racer) in names.iter().enumerate() {
         let endpoint: Endpoint = labelled(
@@ -263,6 +348,11 @@ async fn two_operators_that_race_for_hosts_leave_each_with_one_holder() {
         );
         stage.create::<Endpoint>(&endpoint).await;
     }
+    held.await_hit(PATIENCE).await.unwrap();
+    let made = |record: &Record| is_claim(record) && record.committed();
+    beside.await_request_since(mark, made, PATIENCE).await.unwrap();
+    held.release();
+    held.remove();
     for racer in &names {
         mall.until("it is ready or waits", racer, |found| {
             let said = condition(found, "Ready")?;
@@ -280,4 +370,78 @@ async fn two_operators_that_race_for_hosts_leave_each_with_one_holder() {
         }
     }
     drop(second);
+}
+
+/// Routes are opened to Releases by the platform team only, and then claim their hosts as Endpoints do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_of_a_release_gets_no_host_that_another_organization_has() {
+    let mall = Mall::open().await;
+    let (stage, plane) = (&mall.shop.stage, &mall.shop.plane);
+    mall.deploy(json!([public("api", "/v1", &["shop.brand.example"])])).await;
+    mall.ready(&name("api")).await;
+    mallory(stage, &plane.kubeconfig.to_yaml(), Value::Null).await;
+    let home = home_of_mallory();
+    let route = |name: &str, host: Option<&str>| {
+        json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": {"name": name, "namespace": home},
+            "spec": {"parentRefs": [{"name": "gateway-external", "namespace": "openchoreo-data-plane"}],
+                "hostnames": host.map(|host| vec![host]),
+                "rules": [{"matches": [{"path": {"type": "Exact", "value": "/login"}}],
+                    "backendRefs": [{"name": "phishing", "port": 80}]}]}})
+    };
+    let routes = async || -> Vec<String> {
+        let found = plane.api(HTTP_ROUTE, &home).list(&kube::api::ListParams::default()).await.unwrap();
+        found.items.iter().map(ResourceExt::name_any).collect()
+    };
+
+    // Without leave, no route at all.
+    let mark = plane.proxy.mark();
+    let theirs = route("login", Some("shop.brand.example"));
+    stage.create(&release_of_mallory("phishing", &[theirs])).await;
+    let (_, message) = mallory_says(stage, "phishing", "PolicyViolation").await;
+    assert!(message.contains("HTTPRoute login") && message.contains("allowedKinds"), "{message}");
+    // With it, none for a host of another organization, nor for all of them, nor for those of everybody.
+    let policy = json!({"spec": {"releasePolicy": {"allowedKinds": ["*", "*.gateway.networking.k8s.io"]}}});
+    stage.patch::<DataPlane>("mallory/plane", policy).await;
+    let (_, message) = mallory_says(stage, "phishing", "HostnameConflict").await;
+    assert!(message.contains("shop.brand.example") && !message.contains("acme"), "{message}");
+    for host in [None, Some("dev.apis.example.com"), Some("*.example.com")] {
+        let spec = json!({"spec": {"resources": [{"id": "0", "object": route("login", host)}]}});
+        stage.patch::<Release>("mallory/phishing", spec).await;
+        mallory_says(stage, "phishing", "PolicyViolation").await;
+    }
+    let spec =
+        json!({"spec": {"resources": [{"id": "0", "object": route("login", Some("*.brand.example"))}]}});
+    stage.patch::<Release>("mallory/phishing", spec).await;
+    mallory_says(stage, "phishing", "HostnameConflict").await;
+    assert_eq!(routes().await, [""; 0]);
+    let landed = plane.proxy.writes_since(mark).resource("httproutes").filter(Record::committed);
+    assert!(landed.is_empty(), "{landed}");
+
+    // A host that nobody has becomes its own, until it lets go.
+    let spec =
+        json!({"spec": {"resources": [{"id": "0", "object": route("login", Some("own.brand2.example"))}]}});
+    stage.patch::<Release>("mallory/phishing", spec).await;
+    stage.until_ready::<Release>("mallory/phishing").await;
+    assert_eq!(routes().await, ["login"]);
+    let holder = |claims: Vec<(String, String)>, host: &str| claims.into_iter().find(|(of, _)| of == host);
+    assert_eq!(holder(mall.claims().await, "own.brand2.example").unwrap().1, "phishing");
+    mall.edit(json!([public("api", "/v1", &["shop.brand.example", "own.brand2.example"])])).await;
+    let message = mall.says(&name("api"), "False", "HostnameConflict").await;
+    assert!(message.contains("own.brand2.example") && !message.contains("mallory"), "{message}");
+    // Another name is claimed before the old one is let go; then the other organization gets that.
+    let spec =
+        json!({"spec": {"resources": [{"id": "0", "object": route("login", Some("new.brand2.example"))}]}});
+    stage.patch::<Release>("mallory/phishing", spec).await;
+    stage.until_ready::<Release>("mallory/phishing").await;
+    let api = mall.ready(&name("api")).await;
+    assert_eq!(
+        hosts(&mall, &api).await,
+        ["dev.apis.example.com", "own.brand2.example", "shop.brand.example"]
+    );
+    // What it has goes with it.
+    stage.delete::<Release>("mallory/phishing").await;
+    stage.until_gone::<Release>("mallory/phishing").await;
+    assert_eq!(routes().await, [""; 0]);
+    assert_eq!(holder(mall.claims().await, "new.brand2.example"), None);
 }

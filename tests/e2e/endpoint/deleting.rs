@@ -108,6 +108,7 @@ async fn a_plane_that_hangs_keeps_the_endpoint_and_its_hosts_until_it_is_back_or
     mall.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
     let endpoint = mall.ready(&name("api")).await;
     let hanging = mall.shop.plane.proxy.fault(Fault::when(Match::new()).then(Action::Hang));
+    hanging.await_hit(PATIENCE).await.unwrap();
     let orphan = json!({"metadata": {"annotations": {"openchoreo.dev/deletion-policy": "Orphan"}}});
     mall.shop.stage.patch::<Deployment>("acme/cart", orphan.clone()).await;
     mall.shop.stage.patch::<Endpoint>(&format!("acme/{}", name("api")), orphan).await;

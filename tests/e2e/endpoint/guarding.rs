@@ -1,12 +1,16 @@
 //! Nothing is open before it is guarded.
 
-use kantor_api::Endpoint;
-use kantor_testbed::proxy::Verb;
+use kantor_api::{Deployment, Endpoint};
+use kantor_testbed::{
+    proxy::{Action, Fault, Match, Record, Verb},
+    wait::{self, Seen},
+};
 use serde_json::{Value, json};
 
 use super::support::{
     FILTER, HTTP_ROUTE, Mall, SECURITY_POLICY, TRAFFIC_POLICY, name, oauth2, open, template,
 };
+use crate::{observing::looked_at, support::PATIENCE};
 
 fn leads_somewhere(route: &Value) -> bool {
     route["spec"]["rules"][0]["backendRefs"].is_array()
@@ -93,6 +97,66 @@ async fn a_route_is_opened_when_its_guards_are_accepted_and_goes_before_them() {
     .await;
 }
 
+/// A visibility for those who have a token, and not too many of them: two guards of each route.
+fn twice_guarded() -> Value {
+    let limit = json!({"name": "rate", "type": "rate-limit", "policySpec": {"rateLimit": {
+        "apiLevel": {"timeUnit": "Minute", "requestLimit": 100}, "operationLevel": {"rest": []}}}});
+    let login = oauth2(json!([{"target": "/items", "method": "GET", "scopes": ["items:read"]}]));
+    json!([template("api", "/v1", json!({"public": open(json!([login, limit]))}))])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_waits_for_each_of_its_guards_to_be_there_and_to_be_accepted() {
+    let mall = Mall::open().await;
+    let endpoint = async || mall.until("it exists", &name("api"), |found| Some(found.clone())).await;
+    // One guard of two cannot be made: there is no route that it would have to guard.
+    let made = Match::new().verb(Verb::Apply).resource("backendtrafficpolicies");
+    let refused = mall.shop.plane.proxy.fault(Fault::when(made).then(Action::status(403)));
+    let mark = mall.shop.plane.proxy.mark();
+    mall.stand_in.hesitate_about(&[TRAFFIC_POLICY]);
+    mall.deploy(twice_guarded()).await;
+    refused.await_hit(PATIENCE).await.unwrap();
+    let message = mall.says(&name("api"), "False", "ApplyRefused").await;
+    assert!(message.contains("BackendTrafficPolicy"), "{message}");
+    let guards = mall.shop.plane.proxy.writes_since(mark).resource("securitypolicies");
+    assert!(guards.iter().any(Record::committed), "the other guard is there: {guards}");
+    let routes = mall.shop.plane.proxy.writes_since(mark).resource("httproutes");
+    assert!(routes.is_empty(), "{routes}");
+    refused.remove();
+
+    // One of the two is accepted, whichever it is: the route leads nowhere.
+    for (undecided, accepted) in [(TRAFFIC_POLICY, SECURITY_POLICY), (SECURITY_POLICY, TRAFFIC_POLICY)] {
+        mall.says(&name("api"), "False", "PolicyPending").await;
+        let is_answered = |policy: &Value| policy["status"]["ancestors"].is_array();
+        wait::until("the gateway has accepted one", PATIENCE, || async {
+            let policies = mall.objects(accepted, &endpoint().await).await;
+            let answered = !policies.is_empty() && policies.iter().all(is_answered);
+            Ok(if answered { Seen::Done(()) } else { Seen::NotYet(format!("{policies:#?}")) })
+        })
+        .await
+        .unwrap();
+        // Looked at with that, the route is as it was.
+        let touch = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": undecided}}});
+        let touching = mall.shop.stage.patch::<Deployment>("acme/cart", touch);
+        looked_at(&mall.shop.stage, &["endpoint"], touching).await;
+        mall.says(&name("api"), "False", "PolicyPending").await;
+        let routes = mall.objects(HTTP_ROUTE, &endpoint().await).await;
+        assert!(!routes.is_empty() && !routes.iter().any(leads_somewhere), "{undecided}: {routes:#?}");
+        let policies = mall.objects(undecided, &endpoint().await).await;
+        assert!(!policies.is_empty() && !policies.iter().any(is_answered), "{policies:#?}");
+        // Made anew, with the other one undecided.
+        if undecided == TRAFFIC_POLICY {
+            mall.shop.delete("cart").await;
+            mall.stand_in.hesitate_about(&[SECURITY_POLICY]);
+            mall.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+        }
+    }
+    mall.stand_in.decide().await;
+    mall.ready(&name("api")).await;
+    let routes = mall.objects(HTTP_ROUTE, &endpoint().await).await;
+    assert!(routes.iter().all(leads_somewhere), "{routes:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_passwords_come_from_secrets_that_may_be_used_and_follow_them() {
     let mall = Mall::open().await;
@@ -130,6 +194,8 @@ async fn keys_and_passwords_come_from_secrets_that_may_be_used_and_follow_them()
     assert_eq!(mall.names(HTTP_ROUTE, &endpoint).await, [""; 0]);
     assert_eq!(mall.names("v1/Secret", &endpoint).await, [""; 0]);
     let log = mall.shop.stage.operator.log();
-    assert!(!log.contains("first\"") && !log.contains("Zmlyc3Q="), "a key is in the log");
+    for key in ["first\"", "Zmlyc3Q=", "second\"", "c2Vjb25k"] {
+        assert!(!log.contains(key), "a key is in the log: {key}");
+    }
     drop(endpoint as Endpoint);
 }

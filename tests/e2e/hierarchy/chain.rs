@@ -49,6 +49,13 @@ impl Item {
         Self { kind, name, value }
     }
 
+    /// Another object that says the same of itself under another name, as a copied file makes it.
+    pub fn copied(&self, name: &'static str) -> Self {
+        let mut value = self.value.clone();
+        value["metadata"]["name"] = json!(name);
+        Self { kind: self.kind, name, value }
+    }
+
     /// Its name for people.
     fn title(&self) -> String {
         format!("{} {}", self.kind, self.name)

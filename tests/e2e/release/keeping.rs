@@ -17,9 +17,9 @@ async fn a_release_is_applied_kept_and_removed_without_a_trace() {
     // Nothing to do is nothing asked.
     theatre.quiet().await;
     let mark = theatre.plane.proxy.mark();
-    theatre.annotate("first", "touched", "yes").await;
-    theatre.quiet().await;
-    assert!(theatre.plane.calls_since(mark).is_empty(), "{}", theatre.plane.calls_since(mark));
+    theatre.touch("first").await;
+    let asked = theatre.plane.asked_since(mark);
+    assert!(asked.is_empty(), "{asked}");
 
     // Drift is repaired.
     theatre.plane.patch("v1/ConfigMap", &home(), "settings", json!({"data": {"colour": "red"}})).await;

@@ -68,8 +68,7 @@ async fn a_release_that_moves_is_on_the_new_plane_before_it_leaves_the_old_one()
     // That is said once.
     theatre.quiet().await;
     let mark = theatre.stage.proxy.mark();
-    theatre.annotate("shop", "touched", "yes").await;
-    theatre.quiet().await;
+    theatre.touch("shop").await;
     assert_eq!(theatre.statuses_since(mark, "shop"), [] as [Value; 0]);
 
     other.proxy.refuse(false);
@@ -111,10 +110,9 @@ async fn a_release_whose_plane_is_lost_waits_and_can_be_let_go_with_a_list_of_wh
     // That is said once, however often it is tried.
     theatre.stage.until_quiet().await;
     let mark = theatre.stage.proxy.mark();
-    for touch in ["1", "2", "3"] {
-        theatre.annotate("orphan", "touched", touch).await;
+    for _ in 0..3 {
+        theatre.touch("orphan").await;
     }
-    theatre.stage.until_quiet().await;
     assert_eq!(theatre.statuses_since(mark, "orphan"), [] as [Value; 0]);
 
     theatre.annotate("orphan", "openchoreo.dev/deletion-policy", "Orphan").await;

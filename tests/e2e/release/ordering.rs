@@ -39,20 +39,19 @@ async fn objects_are_made_in_the_order_of_need_and_removed_in_reverse() {
     let plane = &theatre.plane;
     theatre
         .allow(json!({
-            "allowedKinds": ["*", "*.rbac.authorization.k8s.io"],
+            "allowedKinds": ["*", "*.rbac.authorization.k8s.io", "Ingress.networking.k8s.io"],
             "clusterScopedKinds": ["CustomResourceDefinition.apiextensions.k8s.io"],
         }))
         .await;
     let rbac = "rbac.authorization.k8s.io";
     let backend = json!({"service": {"name": "app", "port": {"number": 80}}});
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": backend});
+    let rules = json!([{"host": "app.example", "http": {"paths": [path]}}]);
     let deployment = json!({"replicas": 0, "selector": {"matchLabels": {"app": "app"}},
         "template": pods("app", "nginx")});
     // The last first.
     let resources = [
-        (
-            "ingress",
-            object("networking.k8s.io/v1/Ingress", "app", json!({"spec": {"defaultBackend": backend}})),
-        ),
+        ("ingress", object("networking.k8s.io/v1/Ingress", "app", json!({"spec": {"rules": rules}}))),
         ("widget", object("example.com/v1/Widget", "app", json!({"spec": {}}))),
         ("app", object("apps/v1/Deployment", "app", json!({"spec": deployment}))),
         ("service", object("v1/Service", "app", json!({"spec": {"ports": [{"port": 80}]}}))),

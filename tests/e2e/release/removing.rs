@@ -1,6 +1,7 @@
 //! Removing objects and the namespaces that were made for them.
 
 use kantor_testbed::proxy::{Action, Fault, Match, Verb};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use super::support::{Theatre, at_home, config_map, home, pods};
@@ -23,7 +24,7 @@ async fn what_cannot_be_looked_at_or_deleted_keeps_the_release_until_it_can() {
 
     let proxy = &theatre.plane.proxy;
     let answer = |when: Match, code| proxy.fault(Fault::when(when).then(Action::status(code)));
-    let list = answer(Match::new().verb(Verb::List).resource("secrets"), 403);
+    let list = answer(Match::new().verb(Verb::List).resource("secrets"), 500);
     let get = answer(Match::new().verb(Verb::Get).resource("configmaps").name("Not_A_Name"), 500);
     let delete = answer(Match::new().verb(Verb::Delete).resource("configmaps").name("good"), 403);
     let look = answer(Match::new().verb(Verb::List).resource("limitranges").namespace(home()), 500);
@@ -31,8 +32,7 @@ async fn what_cannot_be_looked_at_or_deleted_keeps_the_release_until_it_can() {
     theatre.stage.restart_operator().await;
     theatre.ask_to_delete("shop").await;
     // The last word on the Secrets: before it, they have not been listed yet.
-    let all =
-        |message: &str| ["good", "Not_A_Name", "may not list"].iter().all(|word| message.contains(word));
+    let all = |message: &str| ["good", "Not_A_Name", "answers 500"].iter().all(|word| message.contains(word));
     let (reason, _) = theatre.finalizing("shop", all).await;
     assert_eq!(reason, "CleanupFailed");
 
@@ -66,6 +66,36 @@ async fn what_cannot_be_looked_at_or_deleted_keeps_the_release_until_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_may_not_be_listed_any_more_is_looked_up_and_removed_by_name() {
+    let mut theatre = Theatre::open().await;
+    let before = theatre.snapshot().await;
+    let secret = |name: &str| at_home("v1/Secret", name, json!({"stringData": {"a": "b"}}));
+    theatre.create("shop", &[("one", secret("one")), ("two", secret("two"))]).await;
+    theatre.ready("shop").await;
+    let lists = Match::new().verb(Verb::List).verb(Verb::Watch).resource("secrets");
+    let denied = theatre.plane.proxy.fault(Fault::when(lists).then(Action::status(403)));
+    theatre.stage.restart_operator().await;
+    denied.await_hit(PATIENCE).await.unwrap();
+
+    // Somebody else has made another one of the name since.
+    let foreign = json!({"metadata": {"name": "one", "namespace": home()}, "stringData": {"a": "mine"}});
+    theatre.plane.api("v1/Secret", &home()).delete("one", &DeleteParams::default()).await.unwrap();
+    theatre.plane.gone("v1/Secret", &home(), "one").await;
+    theatre.plane.create("v1/Secret", &home(), foreign).await;
+    let mark = theatre.plane.proxy.mark();
+    theatre.delete("shop").await;
+    assert!(theatre.plane.get("v1/Secret", &home(), "two").await.is_none());
+    assert!(theatre.plane.get("v1/Secret", &home(), "one").await.is_some());
+    let deletions = theatre.plane.proxy.since(mark).verb(Verb::Delete).resource("secrets");
+    assert_eq!(deletions.len(), 1, "{deletions}");
+    let body = deletions[0].body.json().unwrap();
+    assert!(body["preconditions"]["uid"].is_string(), "{body}");
+    drop(denied);
+    theatre.plane.api("v1/Namespace", "").delete(&home(), &DeleteParams::default()).await.unwrap();
+    theatre.nothing_left(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_takes_its_pods_along_and_what_others_hold_is_waited_for() {
     let theatre = Theatre::open().await;
     let before = theatre.snapshot().await;
@@ -94,8 +124,7 @@ async fn a_job_takes_its_pods_along_and_what_others_hold_is_waited_for() {
     // It is looked at again, and not deleted again.
     let deletions = || plane.proxy.writes_since(mark).verb(Verb::Delete).name("kept");
     assert_eq!(deletions().len(), 1, "{}", deletions());
-    theatre.annotate("shop", "touched", "yes").await;
-    theatre.quiet().await;
+    theatre.touch("shop").await;
     let release = theatre.until("it is there", "shop", |release| Some(release.clone())).await;
     assert_eq!(condition(&release, "Finalizing").unwrap().1, "CleanupInProgress");
     assert_eq!(deletions().len(), 1, "{}", deletions());

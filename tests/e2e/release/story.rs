@@ -69,9 +69,10 @@ async fn sixty_mixed_objects_are_kept_as_written_and_leave_no_trace() {
 async fn nothing_to_do_costs_nothing(theatre: &mut Theatre) {
     theatre.quiet().await;
     let (here, there) = (theatre.stage.proxy.mark(), theatre.plane.proxy.mark());
-    theatre.annotate("story", "touched", &format!("{here:?}")).await;
-    theatre.quiet().await;
+    theatre.touch("story").await;
     nothing_asked(theatre, here, there);
+    let asked = theatre.plane.asked_since(there);
+    assert!(asked.is_empty(), "{asked}");
 
     theatre.stage.restart_operator().await;
     // Its kind is looked at last.
@@ -80,6 +81,8 @@ async fn nothing_to_do_costs_nothing(theatre: &mut Theatre) {
         |record: &kantor_testbed::proxy::Record| record.verb() == Verb::Watch && record.resource() == last;
     theatre.plane.proxy.await_request_since(there, is_last, PATIENCE).await.unwrap();
     theatre.quiet().await;
+    // It may have looked before it knew all; now it does.
+    theatre.touch("story").await;
     nothing_asked(theatre, here, there);
 }
 

@@ -7,7 +7,7 @@ use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
 use kantor_testbed::{
     Cluster, KubeconfigSpec,
-    proxy::{Mark, Proxy, Records, Verb},
+    proxy::{Mark, Proxy, Record, Records, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
 };
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     acme::{acme, environment, object, plane_ready, register},
+    observing::looked_at,
     support::{PATIENCE, Stage, condition, is_ready},
 };
 
@@ -118,14 +119,28 @@ impl Plane {
         self.api(kind, namespace).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// What the operator asked of the plane since `mark`, beside lists, watches, probes and discovery.
+    /// What the operator asked of the plane since `mark`, beside lists, watches, probes and discovery: for an operator that
+    /// has begun anew.
     pub fn calls_since(&self, mark: Mark) -> Records {
-        self.proxy.since(mark).filter(|record| {
-            let probe = record.resource() == "namespaces" && record.name() == "kube-system";
-            let looking = matches!(record.verb(), Verb::List | Verb::Watch);
-            !(probe || looking || record.resource().is_empty())
-        })
+        self.asked_since(mark).filter(|record| !matches!(record.verb(), Verb::List | Verb::Watch))
     }
+
+    /// What the operator asked of the plane since `mark`, beside probes and discovery: for one that has listed everything.
+    /// What a plane serves is asked again some seconds after it was found.
+    pub fn asked_since(&self, mark: Mark) -> Records {
+        self.all_since(mark).filter(|record| !record.resource().is_empty())
+    }
+
+    /// All that the operator asked of the plane since `mark`, beside probes: for one that has come to rest.
+    pub fn all_since(&self, mark: Mark) -> Records {
+        self.proxy.since(mark).filter(|record| !is_probe(record))
+    }
+}
+
+/// Whether a request only asks whether a plane is still there.
+pub fn is_probe(record: &Record) -> bool {
+    (record.resource() == "namespaces" && record.name() == "kube-system")
+        || record.target.path.starts_with("/readyz")
 }
 
 /// The resource of `group/version/Kind`; plurals as Kubernetes makes them by rule.
@@ -184,6 +199,14 @@ impl Theatre {
     pub async fn annotate(&self, name: &str, key: &str, value: &str) {
         let patch = json!({"metadata": {"annotations": {key: value}}});
         self.stage.patch::<Release>(&format!("acme/{name}"), patch).await;
+    }
+
+    /// Wakes a Release by what changes nothing, and waits until it was looked at and the operator asks nothing more.
+    pub async fn touch(&self, name: &str) {
+        // Another value each time.
+        let value = format!("{:?}", self.stage.proxy.mark());
+        looked_at(&self.stage, &["release"], self.annotate(name, "touched", &value)).await;
+        self.quiet().await;
     }
 
     pub async fn until<T>(&self, what: &str, name: &str, seen: impl Fn(&Release) -> Option<T>) -> T {

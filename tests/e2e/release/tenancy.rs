@@ -2,7 +2,7 @@
 
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Environment, Release};
-use kantor_testbed::proxy::Mark;
+use kantor_testbed::proxy::{Mark, Verb};
 use serde_json::{Value, json};
 
 use super::support::{Theatre, at_home, config_map, home};
@@ -66,6 +66,7 @@ fn cases() -> Vec<Case> {
             allowed_by: Some(json!({"namespaces": ["share*"]})),
         },
     ];
+    cases.extend(by_which_organizations_are_kept_apart());
     let others = "belongs to another organization";
     for (name, object, said) in [
         (
@@ -87,6 +88,64 @@ fn cases() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Kinds, and labels of Namespaces, by which organizations are kept apart.
+fn by_which_organizations_are_kept_apart() -> [Case; 5] {
+    let kind = |entry: &str| json!({"allowedKinds": ["*", entry]});
+    let wide = || json!({"allowedKinds": ["*"], "namespaceLabels": ["*"]});
+    let rule = "releasePolicy.allowedKinds that names the group";
+    let enforce = "pod-security.kubernetes.io/enforce";
+    [
+        Case {
+            name: "network-policy",
+            object: at_home(
+                "networking.k8s.io/v1/NetworkPolicy",
+                "open",
+                json!({"spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}}),
+            ),
+            under: Value::Null,
+            said: ["NetworkPolicy open", rule],
+            allowed_by: Some(kind("NetworkPolicy.networking.k8s.io")),
+        },
+        Case {
+            name: "endpoint-slice",
+            object: at_home(
+                "discovery.k8s.io/v1/EndpointSlice",
+                "inside",
+                json!({"addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}], "ports": []}),
+            ),
+            under: wide(),
+            said: ["EndpointSlice inside", rule],
+            allowed_by: Some(kind("*.discovery.k8s.io")),
+        },
+        Case {
+            name: "endpoints",
+            object: at_home("v1/Endpoints", "inside", json!({"subsets": []})),
+            under: wide(),
+            said: ["Endpoints inside", rule],
+            allowed_by: Some(kind("Endpoints")),
+        },
+        Case {
+            name: "ingress",
+            object: at_home(
+                "networking.k8s.io/v1/Ingress",
+                "everything",
+                json!({"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}),
+            ),
+            under: kind("*.networking.k8s.io"),
+            said: ["everything", "takes those of everybody"],
+            allowed_by: None,
+        },
+        Case {
+            name: "privileged-namespace",
+            object: json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+                "name": "acme-free", "labels": {"organization-name": "acme", enforce: "privileged"}}}),
+            under: wide(),
+            said: ["Namespace acme-free", "releasePolicy.namespaceLabels"],
+            allowed_by: Some(json!({"namespaceLabels": [enforce]})),
+        },
+    ]
 }
 
 /// A plane with things of others on it.
@@ -233,6 +292,11 @@ async fn what_the_service_account_may_not_do_releases_may_not() {
     // What it never could make does not keep it from being left out, and nothing keeps the namespace.
     theatre.edit("limited", &[("settings", settings)]).await;
     theatre.ready("limited").await;
+    let mark = plane.proxy.mark();
     theatre.delete("limited").await;
+    // What is removed is removed in its name as well.
+    let deleted = plane.proxy.writes_since(mark).verb(Verb::Delete).resource("configmaps");
+    assert!(!deleted.is_empty(), "{deleted}");
+    assert!(deleted.iter().all(|record| record.impersonate.as_deref() == Some(user)), "{deleted:#?}");
     theatre.nothing_left(&before).await;
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     super::values::{Held, yaml_text},
-    CONTENT, Group, Problem, Sources,
+    CONTENT, Group, Problem, Sources, vault,
 };
 use crate::core::deployment::place::Place;
 
@@ -68,6 +68,25 @@ impl Sources<'_> {
         }});
         let version = "secrets-store.csi.x-k8s.io/v1";
         Some(self.place.own(version, "SecretProviderClass", group.object.clone(), body))
+    }
+
+    /// Values that another organization could have put there: the driver would read them all the same.
+    pub(super) fn outside_the_vault(&self) -> Vec<Problem> {
+        let own = self.inputs.data_plane.spec.vault.as_ref().and_then(|vault| vault.path_prefix.as_ref());
+        let template = own.unwrap_or(&self.inputs.settings.vault_path_prefix);
+        // The namespace, since it is that which keeps organizations apart in the control plane.
+        let prefix = vault::prefix(template, &self.inputs.deployment.namespace().unwrap_or_default());
+        let first = |group: &Group<'_>| {
+            let (key, why) = vaulted(group)
+                .find_map(|(key, path)| Some((key.to_owned(), vault::check(path, &prefix).err()?)))?;
+            let message = format!(
+                "configuration group {}: the vaultKey of {key} has to be a path below {prefix} and {why}; move the value \
+                 there, or have the data plane's vault.pathPrefix or the operator's --vault-path-prefix changed",
+                group.logical_name
+            );
+            Some(Problem::artifact(reasons::VAULT_PATH_NOT_ALLOWED, message))
+        };
+        self.groups.values().filter_map(first).collect()
     }
 
     /// What is used of Secrets of the control plane, and nothing else of them.

@@ -60,6 +60,21 @@ fn full() -> World {
     .with_secret("extra", &[("token", "1"), ("salt", "2")])
 }
 
+/// The same with a part of it left out.
+fn some(keep: &[bool]) -> World {
+    let mut world = full();
+    let mut keep = keep.iter().copied().cycle();
+    let mut kept = || keep.next().unwrap_or(true);
+    let configuration = world.artifact.spec.configuration.as_mut().unwrap();
+    configuration.endpoint_templates.retain(|_| kept());
+    let application = configuration.application.as_mut().unwrap();
+    application.env.retain(|_| kept());
+    application.env_from.retain(|_| kept());
+    application.file_mounts.retain(|_| kept());
+    application.file_mounts_from.retain(|_| kept());
+    world
+}
+
 fn shuffle<T>(list: &mut [T], random: &[Index]) {
     for (at, index) in (1..list.len()).rev().zip(random) {
         list.swap(at, index.index(at + 1));
@@ -78,8 +93,8 @@ fn interleave(env: &mut [kantor_api::application::EnvVar], random: &[Index]) {
 }
 
 fn bytes(rendered: &Rendered) -> String {
-    let Rendered { image, namespace, shared, own, workload, endpoints } = rendered;
-    json!([image, namespace, shared, own, workload, endpoints]).to_string()
+    let Rendered { image, namespace, shared, own, workload, bounds, endpoints } = rendered;
+    json!([image, namespace, shared, own, workload, bounds, endpoints]).to_string()
 }
 
 /// With its ports in one order.
@@ -96,11 +111,14 @@ fn with_sorted_ports(mut rendered: Rendered) -> Rendered {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn the_order_of_lists_without_a_meaning_changes_nothing(random in proptest::collection::vec(any::<Index>(), 16)) {
-        let mut world = full();
+    fn the_order_of_lists_without_a_meaning_changes_nothing(
+        random in proptest::collection::vec(any::<Index>(), 16),
+        keep in proptest::collection::vec(proptest::bool::weighted(0.8), 17),
+    ) {
+        let mut world = some(&keep);
         let configuration = world.artifact.spec.configuration.as_mut().unwrap();
         let application = configuration.application.as_mut().unwrap();
         interleave(&mut application.env, &random);
@@ -114,16 +132,22 @@ proptest! {
                 shuffle(&mut entry.values, &random);
             }
         }
-        prop_assert_eq!(bytes(&world.render()), bytes(&full().render()));
+        prop_assert_eq!(bytes(&world.render()), bytes(&some(&keep).render()));
         // Of the templates only the order of the ports is left.
         shuffle(&mut world.artifact.spec.configuration.as_mut().unwrap().endpoint_templates, &random);
-        prop_assert_eq!(bytes(&with_sorted_ports(world.render())), bytes(&with_sorted_ports(full().render())));
+        prop_assert_eq!(bytes(&with_sorted_ports(world.render())), bytes(&with_sorted_ports(some(&keep).render())));
     }
 
     #[test]
-    fn the_order_of_problems_does_not_follow_that_of_the_lists(random in proptest::collection::vec(any::<Index>(), 16)) {
+    fn the_order_of_problems_does_not_follow_that_of_the_lists(
+        random in proptest::collection::vec(any::<Index>(), 16),
+        keep in proptest::collection::vec(proptest::bool::weighted(0.8), 17),
+    ) {
         let broken = || {
-            let mut world = full();
+            let mut world = some(&keep);
+            // At least one thing has to be missing.
+            let from = full().artifact.spec.configuration.unwrap().application.unwrap().env_from;
+            world.artifact.spec.configuration.as_mut().unwrap().application.as_mut().unwrap().env_from = from;
             world.groups.clear();
             world.secrets.clear();
             world

@@ -1,3 +1,7 @@
+use kantor_api::data_plane::PodSecurity;
+use kube::ResourceExt as _;
+use rstest::rstest;
+
 use super::*;
 
 fn namespace_labels() -> Value {
@@ -8,6 +12,41 @@ fn namespace_labels() -> Value {
         "managed-by": "choreo-deployment-controller",
         "belong-to": "user-workloads",
     })
+}
+
+fn with_level(level: &str) -> Value {
+    let mut labels = namespace_labels();
+    labels["pod-security.kubernetes.io/enforce"] = json!(level);
+    labels
+}
+
+#[rstest]
+#[case::of_the_operator(PodSecurity::Privileged, json!({}), with_level("privileged"))]
+#[case::of_the_plane(PodSecurity::Privileged, json!({"podSecurity": "restricted"}), with_level("restricted"))]
+#[case::the_default_of_the_cluster(PodSecurity::None, json!({}), namespace_labels())]
+#[case::the_default_of_this_cluster(PodSecurity::Baseline, json!({"podSecurity": "none"}), namespace_labels())]
+fn pods_may_do_what_the_data_plane_says_or_else_the_operator(
+    #[case] operator: PodSecurity,
+    #[case] plane: Value,
+    #[case] expected: Value,
+) {
+    let mut world = World::service(json!({})).on_plane(plane);
+    world.settings.pod_security = operator;
+    let [namespace, _] = shared(&world);
+    assert_eq!(namespace["metadata"]["labels"], expected);
+}
+
+#[test]
+fn a_label_does_not_lead_into_the_namespace_of_another_organization() {
+    let mut world = World::service(json!({}));
+    for labels in [world.project.labels_mut(), world.environment.labels_mut()] {
+        labels.insert(kantor_api::labels::ORGANIZATION.to_owned(), "globex".to_owned());
+    }
+    let [namespace, policy] = shared(&world);
+    for object in [&namespace, &policy] {
+        assert_eq!(object["metadata"]["labels"]["organization-name"], "test-organization");
+    }
+    assert_eq!(world.render().namespace, NAMESPACE);
 }
 
 fn shared(world: &World) -> [Value; 2] {
@@ -22,7 +61,7 @@ fn the_namespace_is_that_of_the_project_in_the_environment() {
     let [namespace, _] = shared(&world);
     let expected = json!({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "labels": namespace_labels()},
+        "metadata": {"name": NAMESPACE, "labels": with_level("baseline")},
     });
     assert_eq!(namespace, expected);
     assert_eq!(world.render().namespace, NAMESPACE);

@@ -1,4 +1,9 @@
+use kantor_api::{conditions::reasons, labels};
+
 use super::*;
+
+/// Namespace of the objects.
+const ORGANIZATION: &str = "test-organization";
 
 fn both_databases() -> World {
     World::service(json!({"envFrom": [
@@ -197,4 +202,65 @@ fn no_secret_value_is_in_debug_output_or_in_a_message() {
     }}))
     .unwrap();
     assert!(hidden(format!("{:?}", render(&world.inputs()).unwrap_err())));
+}
+
+/// A service that reads the password at `path` of a vault.
+fn vaulted(path: &str) -> World {
+    let group = json!({"configurations": [
+        {"key": "host", "values": [{"environment": "test-environment", "value": "db"}]},
+        {"key": "password", "values": [{"environment": "test-environment", "vaultKey": path}]},
+    ]});
+    let mut world = World::service(json!({"envFrom": [{"configurationGroupRef": {"name": "db"}}]}))
+        .with_group("db", group);
+    world.settings = Settings::default();
+    world
+}
+
+#[test]
+fn a_vault_path_outside_the_part_of_the_organization_is_a_problem() {
+    let own = format!("secret/data/{ORGANIZATION}/db");
+    assert_eq!(vaulted(&own).render().of_kind("SecretProviderClass").len(), 1);
+    for path in [
+        "secret/data/globex/db",
+        "secret/test/redis/password",
+        &format!("secret/data/{ORGANIZATION}/../globex/db"),
+    ] {
+        let problems = vaulted(path).problems();
+        assert_eq!(problems.len(), 1, "{path}: {problems:?}");
+        let (reason, message) = &problems[0];
+        assert_eq!(*reason, reasons::VAULT_PATH_NOT_ALLOWED);
+        assert!(message.contains(&format!("below secret/data/{ORGANIZATION}/")), "{message}");
+    }
+}
+
+#[test]
+fn a_vault_path_that_is_not_used_itself_is_looked_at_since_the_driver_reads_it() {
+    let mut world = vaulted("secret/data/globex/db");
+    world.artifact.spec.configuration = serde_json::from_value(json!({"application": {
+        "env": [{"key": "HOST", "valueFrom": from_group("db", "host")}],
+    }}))
+    .unwrap();
+    assert_eq!(world.problems()[0].0, reasons::VAULT_PATH_NOT_ALLOWED);
+}
+
+#[test]
+fn a_data_plane_or_the_operator_says_what_vault_paths_begin_with() {
+    let vault = |prefix: &str| json!({"vault": {"address": "https://vault.example.com", "roleName": "r", "pathPrefix": prefix}});
+    let own = format!("kv/{ORGANIZATION}/db");
+    assert_eq!(vaulted(&own).problems().len(), 1);
+    vaulted(&own).on_plane(vault("kv/{organization}/")).render();
+    // The data plane's word goes before the operator's, and nothing is no word.
+    let mut world = vaulted(&own).on_plane(vault("kv/other/"));
+    world.settings.vault_path_prefix = String::new();
+    assert_eq!(world.problems().len(), 1);
+    world.on_plane(vault("")).render();
+}
+
+#[test]
+fn the_label_of_a_project_does_not_lead_into_the_vault_of_another_organization() {
+    let mut world = vaulted("secret/data/globex/db");
+    for labels in [world.project.labels_mut(), world.deployment.labels_mut()] {
+        labels.insert(labels::ORGANIZATION.to_owned(), "globex".to_owned());
+    }
+    assert_eq!(world.problems()[0].0, reasons::VAULT_PATH_NOT_ALLOWED);
 }

@@ -1,7 +1,7 @@
 use rstest::rstest;
 
 use super::{
-    super::values::{Held, clean_path, file_name, held, variable, yaml_text},
+    super::values::{Held, clean_path, file_name, held, sets_of, variable, yaml_text},
     *,
 };
 
@@ -65,10 +65,12 @@ fn value_of(values: Value) -> Option<String> {
         "configurations": [{"key": "host", "values": values}],
     });
     let group: ConfigurationGroup = object("ConfigurationGroup", "group", spec);
-    held(&group, &group.spec.configurations[0], "test-environment").map(|held| match held {
-        Held::Plain(value) => value.to_owned(),
-        Held::Vault(path) => format!("vault {path}"),
-    })
+    held(&group.spec.configurations[0], "test-environment", &sets_of(&group, "test-environment")).map(
+        |held| match held {
+            Held::Plain(value) => value.to_owned(),
+            Held::Vault(path) => format!("vault {path}"),
+        },
+    )
 }
 
 #[rstest]

@@ -254,6 +254,31 @@ fn a_data_plane_needs_each_secret_that_it_names_once(#[case] cluster: Value, #[c
     assert_eq!(needs(&facts)[1..], expected);
 }
 
+/// Also of policies that cannot be enforced: whoever corrects them is told then what the Secrets lack.
+#[test]
+fn an_endpoint_needs_all_secrets_that_its_policies_name() {
+    let keys = |name: &str| {
+        json!({"name": name, "type": "api-key", "policySpec": {"apiKeyAuth": {
+            "keySource": {"header": "x-key"}, "secretRefs": [name, "shared"]}}})
+    };
+    let users = json!({"name": "users", "type": "basic-auth", "policySpec": {"basicAuth": {
+        "users": [{"username": "a", "passwordFromSecret": "password"}], "header": "", "headerAuthScheme": ""}}});
+    // What does not belong to its type is not read.
+    let other = json!({"name": "pages", "type": "cors", "policySpec": {"apiKeyAuth": {
+        "keySource": {"header": "x-key"}, "secretRefs": ["of-no-policy"]}}});
+    let facts = Sample::new(Kind::Endpoint, "acme/e")
+        .below(&IN_DEV)
+        .set(
+            "spec.networkVisibilities.public",
+            json!({"enable": true, "policies": [keys("one"), keys("two")]}),
+        )
+        .set("spec.networkVisibilities.organization", json!({"enable": true, "policies": [users, other]}))
+        .facts();
+    let secrets: Vec<String> = needs(&facts).into_iter().filter(|need| need.starts_with("Secret")).collect();
+    let expected = ["one", "password", "shared", "two"].map(|name| format!("Secret acme: {name}"));
+    assert_eq!(secrets, expected);
+}
+
 #[test]
 fn an_object_is_found_by_its_name_and_by_its_logical_name_below_all_its_parents() {
     let sample = Sample::new(Kind::Component, "acme/shop-greeter").below(&["acme", "shop"]);

@@ -3,7 +3,7 @@ use rstest::rstest;
 use crate::core::hierarchy::{
     Facts, Id, Kind, ResolveError, children, resolve,
     sample::{Sample, Shelf},
-    unresolved,
+    taken_along, twins, unresolved, users,
 };
 
 fn shelf(samples: &[Sample]) -> Shelf {
@@ -177,6 +177,100 @@ fn parents_that_cannot_be_told_apart_keep_their_children() {
     let all = [first.clone(), second.clone(), track("main", "greeter")];
     assert_eq!(tracks_of(&first, &all), ["main"]);
     assert_eq!(tracks_of(&second, &all), ["main"]);
+}
+
+/// Two components called greeter, the second of which is being deleted, and what goes with that one.
+#[rstest]
+#[case::a_copy(component("first", "shop").named("greeter"), &[])]
+#[case::a_copy_of_one_that_is_called_so(component("greeter", "shop"), &[])]
+#[case::a_copy_of_one_that_goes_as_well(component("first", "shop").named("greeter").deleted(), &["main"])]
+#[case::of_another_project(component("first", "blog").named("greeter"), &["main"])]
+#[case::of_another_name(component("first", "shop").named("other"), &["main"])]
+fn the_copy_of_an_object_takes_nothing_of_the_original_along(
+    #[case] original: Sample,
+    #[case] expected: &[&str],
+) {
+    let copy = component("second", "shop").named("greeter").deleted();
+    let all = [original, copy.clone(), track("main", "greeter")];
+    let taken = taken_along(&shelf(&all), &copy.facts(), Kind::DeploymentTrack);
+    assert_eq!(names(taken), expected);
+}
+
+#[test]
+fn what_an_object_owns_goes_with_it_also_when_it_has_a_copy() {
+    let deployment = |name: &str| {
+        Sample::new(Kind::Deployment, &format!("acme/{name}"))
+            .below(&["acme", "shop", "greeter", "main", "dev"])
+            .named("d")
+    };
+    let (first, second) = (deployment("first").deleted(), deployment("second"));
+    let endpoint = |name: &str, owner: &Sample| {
+        let owner = owner.facts().uid.unwrap();
+        Sample::new(Kind::Endpoint, &format!("acme/{name}"))
+            .below(&["acme", "shop", "greeter", "main", "dev", "d"])
+            .set(
+                "metadata.ownerReferences",
+                serde_json::json!([{
+                "apiVersion": "v1", "kind": "Deployment", "name": "d", "uid": owner}]),
+            )
+    };
+    let all = [first.clone(), second.clone(), endpoint("own", &first), endpoint("other", &second)];
+    assert_eq!(names(taken_along(&shelf(&all), &first.facts(), Kind::Endpoint)), ["own"]);
+}
+
+#[test]
+fn users_of_a_copy_are_waited_for_only_if_they_mean_nothing_else() {
+    let (first, second) = (environment("acme/first", "acme"), environment("acme/second", "acme"));
+    let deployment =
+        Sample::new(Kind::Deployment, "acme/d").below(&["acme", "shop", "greeter", "main", "dev"]);
+    let waited = |first: &Sample, second: &Sample| {
+        let all = [first.clone(), second.clone(), deployment.clone()];
+        names(users(&shelf(&all), &second.facts(), Kind::Deployment))
+    };
+    let copy = second.named("dev").deleted();
+    assert_eq!(waited(&first.clone().named("dev"), &copy), [] as [&str; 0]);
+    assert_eq!(waited(&first.clone().named("dev").deleted(), &copy), ["d"]);
+    // It would be taken for another one, and moved to where that is, if this one went.
+    assert_eq!(waited(&environment("acme/dev", "acme").named("other"), &copy), ["d"]);
+    assert_eq!(waited(&first, &copy), ["d"]);
+}
+
+#[test]
+fn what_is_recorded_on_a_data_plane_is_on_the_one_of_that_name_whatever_others_are_called() {
+    let plane = |name: &str| Sample::new(Kind::DataPlane, &format!("acme/{name}")).below(&["acme"]);
+    let deployment = Sample::new(Kind::Deployment, "acme/d")
+        .below(&["acme", "shop", "greeter", "main", "dev"])
+        .set("status.dataPlane", serde_json::json!({"namespace": "acme", "name": "plane"}));
+    for (original, copy) in [
+        (plane("plane").named("plane"), plane("copy").named("plane")),
+        (plane("plane"), plane("copy").named("plane")),
+        (plane("plane").label("organization", "of another name"), plane("copy")),
+    ] {
+        let all = [original.clone(), copy.clone(), deployment.clone()];
+        let used = |plane: &Sample| names(users(&shelf(&all), &plane.facts(), Kind::Deployment));
+        assert_eq!(used(&original.deleted()), ["d"]);
+        assert_eq!(used(&copy.deleted()), [] as [&str; 0]);
+    }
+}
+
+#[test]
+fn twins_have_the_same_logical_name_and_live() {
+    let project = |name: &str| Sample::new(Kind::Project, &format!("acme/{name}")).below(&["acme"]);
+    let shop = project("a").named("shop");
+    let all = [
+        shop.clone(),
+        project("b").named("shop"),
+        project("shop"),
+        project("c").named("shop").deleted(),
+        project("d").named("other"),
+        Sample::new(Kind::Project, "acme/e").below(&["globex"]).named("shop"),
+    ];
+    let of = |sample: &Sample, all: &[Sample]| names(twins(&shelf(all), &sample.facts()));
+    assert_eq!(of(&shop, &all), ["b", "shop"]);
+    assert_eq!(of(&all[2], &all), ["a", "b"]);
+    // It is called so, and means something else.
+    assert_eq!(of(&shop, &[shop.clone(), project("shop").named("other")]), [] as [&str; 0]);
+    assert_eq!(of(&shop, std::slice::from_ref(&shop)), [] as [&str; 0]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 fn recorded(before: &ReleaseStatus, plane: &PlaneRecord, all: &[&str], namespaces: &[&str]) -> Recorded {
     let all: Vec<Rendered> = all.iter().map(|text| wanted(text)).collect();
-    record(before, plane, &all, names(namespaces))
+    record(before, plane, &all, names(namespaces), |_| true)
 }
 
 fn status(recorded: Recorded) -> ReleaseStatus {
@@ -99,6 +99,46 @@ fn nothing_to_record_is_nothing_to_write() {
     let after = recorded(&before, &here(), &[ONE, ROLE], &["app"]);
     assert_eq!(after, Recorded::of(&before));
     assert!(!adds_to(&before, &after));
+}
+
+/// As [`recorded`], while ConfigMaps may not be listed.
+fn without_config_maps(before: &ReleaseStatus, all: &[&str]) -> Recorded {
+    let all: Vec<Rendered> = all.iter().map(|text| wanted(text)).collect();
+    record(before, &here(), &all, names(&["app"]), |item| item.kind != "ConfigMap")
+}
+
+#[test]
+fn what_was_never_sent_is_shown_and_is_nothing_to_remove() {
+    let first = without_config_maps(&ReleaseStatus::default(), &[ONE, ROLE]);
+    assert_eq!(resources(&first), [ONE, ROLE]);
+    assert_eq!(first.resources.iter().map(|entry| entry.not_sent).collect::<Vec<_>>(), [true, false]);
+    let going = |recorded: &Recorded| -> Vec<String> {
+        recorded.everything().iter().flat_map(|place| &place.objects).map(written).collect()
+    };
+    assert_eq!(going(&first), ["rbac.authorization.k8s.io/v1 ClusterRole reader"]);
+    assert_eq!(first.mentioned()[0].objects.len(), 2, "its kind is followed all the same");
+    // A second look has nothing to write.
+    let before = status(first.clone());
+    assert_eq!(without_config_maps(&before, &[ONE, ROLE]), first);
+    assert!(!adds_to(&before, &first));
+    // Left out, it leaves nothing behind.
+    assert!(removing(&without_config_maps(&before, &[ROLE])).is_empty());
+    // Before it is sent, that is recorded.
+    let sent = recorded(&before, &here(), &[ONE, ROLE], &["app"]);
+    assert!(sent.resources.iter().all(|entry| !entry.not_sent) && adds_to(&before, &sent));
+    assert_eq!(going(&sent).len(), 2);
+}
+
+#[test]
+fn what_may_have_been_sent_may_be_there_although_its_kind_may_not_be_listed_any_more() {
+    // Sent by an operator that died before it knew what came of it.
+    let before = status(recorded(&ReleaseStatus::default(), &here(), &[ONE], &["app"]));
+    let after = without_config_maps(&before, &[ONE]);
+    assert!(!after.resources[0].not_sent);
+    assert_eq!(removing(&without_config_maps(&before, &[])), ["v1 ConfigMap app/one"]);
+    // Also what is wanted again, and was about to be removed.
+    let leaving = status(recorded(&running(&[ONE], &["app"]), &here(), &[], &["app"]));
+    assert!(!without_config_maps(&leaving, &[ONE]).resources[0].not_sent);
 }
 
 #[rstest]

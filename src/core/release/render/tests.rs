@@ -328,7 +328,7 @@ fn namespaces_that_are_objects_of_the_release_are_not_made_for_it() {
 
 #[test]
 fn a_namespace_that_is_made_tells_for_whom() {
-    let namespace = targeted_namespace(&release(&[]), "app");
+    let namespace = targeted_namespace(&release(&[]), "app", PodSecurity::Restricted);
     let expected = [
         ("openchoreo.dev/created-by", "release-controller"),
         ("openchoreo.dev/release-name", "shop-v1"),
@@ -337,7 +337,64 @@ fn a_namespace_that_is_made_tells_for_whom() {
         ("openchoreo.dev/environment", "dev"),
         ("openchoreo.dev/project", "store"),
         ("organization-name", "acme"),
+        ("pod-security.kubernetes.io/enforce", "restricted"),
     ];
     assert_eq!(*namespace.labels(), expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     assert_eq!(namespace.name_any(), "app");
+    let unsaid = targeted_namespace(&release(&[]), "app", PodSecurity::None);
+    assert!(!unsaid.labels().contains_key("pod-security.kubernetes.io/enforce"));
+}
+
+#[test]
+fn a_namespace_of_a_release_gets_a_level_unless_it_may_say_one() {
+    const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "own"}});
+    let level = |object: Value, level: PodSecurity, live: Option<&str>| {
+        let live = live.map(|said| BTreeMap::from([(ENFORCE.to_owned(), said.to_owned())]));
+        let rendered = one("it", object).with_level(level, live.as_ref());
+        assert_eq!(rendered.wanted.hash, Wanted::new(rendered.wanted.object.clone()).hash);
+        rendered.wanted.object.labels().get(ENFORCE).cloned()
+    };
+    let said = |value: &str| Some(value.to_owned());
+    assert_eq!(level(namespace.clone(), PodSecurity::Baseline, None), said("baseline"));
+    assert_eq!(level(namespace.clone(), PodSecurity::Baseline, Some("restricted")), said("restricted"));
+    assert_eq!(level(namespace.clone(), PodSecurity::Baseline, Some("privileged")), said("baseline"));
+    assert_eq!(level(namespace.clone(), PodSecurity::None, None), None);
+    let written = with(namespace, "/metadata/labels", json!({ENFORCE: "privileged"}));
+    assert_eq!(level(written, PodSecurity::Baseline, None), said("privileged"));
+    assert_eq!(level(settings(), PodSecurity::Baseline, None), None);
+}
+
+#[test]
+fn a_release_cannot_say_that_deployments_keep_an_object() {
+    let written = with(
+        settings(),
+        "/metadata/labels",
+        json!({
+        "managed-by": "choreo-deployment-controller", "openchoreo.dev/owner-uid": "deployment", "app": "shop"}),
+    );
+    let labels = one("it", written).wanted.object.labels().clone();
+    assert!(
+        !labels.contains_key("managed-by") && !labels.contains_key("openchoreo.dev/owner-uid"),
+        "{labels:?}"
+    );
+    assert_eq!(labels["app"], "shop");
+    // Everybody may be managed by somebody.
+    let written = with(settings(), "/metadata/labels", json!({"managed-by": "us"}));
+    assert_eq!(one("it", written).wanted.object.labels()["managed-by"], "us");
+}
+
+#[test]
+fn objects_that_leave_no_room_for_a_status_are_refused() {
+    let large = |name: &str| {
+        with(with(settings(), "/metadata/name", json!(name)), "/data/colour", json!("x".repeat(400_000)))
+    };
+    let two = [("one", large("one")), ("two", large("two"))];
+    assert!(render(&release(&two)).is_ok());
+    let [one, two] = two;
+    let problems =
+        render(&release(&[one, two, ("three", large("three")), ("four", settings())])).unwrap_err();
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].id, "three");
+    assert!(problems[0].message.contains("another Release"), "{}", problems[0].message);
 }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 
-use super::super::patterns::{glob, glob_for, kind_matches, names_group};
+use super::super::patterns::{glob, glob_for, kind_matches, names};
 
 #[rstest]
 #[case("", "", true)]
@@ -104,7 +104,19 @@ fn a_kind_is_matched_by_its_name_and_group(
 #[case("*.rbac.*", false)]
 #[case("*rbac.authorization.k8s.io", false)]
 fn a_group_is_named_by_all_of_its_letters(#[case] pattern: &str, #[case] expected: bool) {
-    assert_eq!(names_group(pattern, "rbac.authorization.k8s.io"), expected);
+    assert_eq!(names(pattern, "rbac.authorization.k8s.io", "Role"), expected);
+}
+
+#[rstest]
+#[case("Endpoints", true)]
+#[case("*", false)]
+#[case("Endpoint*", false)]
+#[case("Secret", false)]
+#[case("*.", false)]
+#[case("Endpoints.", false)]
+#[case("", false)]
+fn a_kind_of_the_core_group_is_named_by_all_of_its_letters(#[case] pattern: &str, #[case] expected: bool) {
+    assert_eq!(names(pattern, "", "Endpoints"), expected);
 }
 
 #[test]

@@ -225,3 +225,35 @@ fn a_namespace_that_the_policy_denies_is_not_brought_along() {
     assert_refused(messages[0].as_ref(), Some("deniedKinds"));
     assert_refused(messages[1].as_ref(), FOREIGN);
 }
+
+const UNKNOWN_LABEL: Option<&str> = Some("releasePolicy.namespaceLabels");
+
+#[rstest]
+#[case::whose(&[(labels::ORGANIZATION, "acme")], &[], None)]
+#[case::of_kantor(&[(labels::RELEASE_UID, "uid"), (labels::PROJECT, "shop")], &[], None)]
+#[case::describing(&[("app.kubernetes.io/part-of", "shop"), ("kubernetes.io/metadata.name", "acme-new")], &[], None)]
+#[case::trusted_by_gateways(&[("shared-gateway-access", "true")], &[], UNKNOWN_LABEL)]
+#[case::of_deployments(&[(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)], &[], UNKNOWN_LABEL)]
+#[case::like_a_project(&[(plane::PROJECT_NAME, "x")], &[], UNKNOWN_LABEL)]
+#[case::opened(&[("team", "red")], &["team"], None)]
+#[case::opened_by_pattern(&[("mesh.example/inject", "yes")], &["mesh.example/*"], None)]
+#[case::another_is_opened(&[("teams", "red")], &["team"], UNKNOWN_LABEL)]
+#[case::privileged(&[(labels::POD_SECURITY, "privileged")], &[], UNKNOWN_LABEL)]
+#[case::warning(&[("pod-security.kubernetes.io/warn", "privileged")], &[], UNKNOWN_LABEL)]
+#[case::any_is_not_privileged(&[(labels::POD_SECURITY, "privileged")], &["*", "pod-*", "*/enforce"], UNKNOWN_LABEL)]
+#[case::named_privileged(&[(labels::POD_SECURITY, "privileged")], &[labels::POD_SECURITY], None)]
+#[case::named_all_of_them(&[(labels::POD_SECURITY, "privileged")], &["pod-security.kubernetes.io/*"], None)]
+fn a_namespace_has_labels_that_nobody_trusts_or_that_the_policy_allows(
+    #[case] further: &[(&str, &str)],
+    #[case] allowed: &[&str],
+    #[case] expected: Option<&str>,
+) {
+    let policy = ReleasePolicy { namespace_labels: texts(allowed), ..ReleasePolicy::default() };
+    let mut written = labelled(&[(plane::ORGANIZATION_NAME, "acme")]);
+    written.extend(labelled(further));
+    for name in ["acme-new", "acme-a", &own_namespace(&ACME)] {
+        assert_refused(refused(Some(&policy), namespace(name), &written).as_ref(), expected);
+    }
+    // Labels of other objects are nobody's business.
+    assert_eq!(refused(Some(&policy), in_namespace("ConfigMap", "acme-a"), &written), None);
+}

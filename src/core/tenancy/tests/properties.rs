@@ -48,7 +48,13 @@ fn entries() -> impl Strategy<Value = Vec<String>> {
 fn policies() -> impl Strategy<Value = Option<ReleasePolicy>> {
     let policy = (entries(), vec("[A-Z*.]{0,3}", 0..2), entries(), entries());
     option::of(policy.prop_map(|(allowed_kinds, denied_kinds, cluster_scoped_kinds, namespaces)| {
-        ReleasePolicy { allowed_kinds, denied_kinds, cluster_scoped_kinds, namespaces, service_account: None }
+        ReleasePolicy {
+            allowed_kinds,
+            denied_kinds,
+            cluster_scoped_kinds,
+            namespaces,
+            ..ReleasePolicy::default()
+        }
     }))
 }
 

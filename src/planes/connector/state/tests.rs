@@ -22,7 +22,7 @@ fn failure(why: DisconnectReason) -> Failure {
 }
 
 fn connected() -> Machine {
-    let mut machine = Machine::new(None);
+    let mut machine = Machine::new(None, None);
     assert_eq!(machine.found(at(0), &facts("one")), Verdict::Keep);
     machine
 }
@@ -60,7 +60,7 @@ fn a_connected_plane_is_lost_after_so_many_failures(#[case] why: DisconnectReaso
 
 #[test]
 fn trouble_is_known_by_a_missing_answer_and_by_a_plane_that_was_there_before() {
-    let mut machine = Machine::new(None);
+    let mut machine = Machine::new(None, None);
     machine.failed(at(0), failure(DisconnectReason::Unreachable));
     assert!(!machine.was_lost() && !machine.is_in_doubt(), "it was never there");
     let mut machine = connected();
@@ -90,7 +90,7 @@ fn an_answer_between_failures_starts_the_count_anew() {
 
 #[test]
 fn an_attempt_that_fails_says_why_at_once() {
-    let mut machine = Machine::new(None);
+    let mut machine = Machine::new(None, None);
     assert_eq!(machine.failed(at(5), failure(DisconnectReason::Unreachable)), Verdict::Disconnect);
     assert_eq!(seen(&machine), ("Unreachable".to_owned(), 5, None));
 }
@@ -128,14 +128,14 @@ fn another_cluster_is_not_taken_for_the_plane() {
     assert!(machine.wait(INTERVAL, 0.0) > INTERVAL);
     assert_eq!(machine.found(at(4), &facts("one")), Verdict::Keep);
 
-    let mut known = Machine::new(Some("one".to_owned()));
+    let mut known = Machine::new(Some("one".to_owned()), None);
     assert_eq!(known.found(at(0), &facts("two")), Verdict::Disconnect);
     assert_eq!(reason(&known), changed("two"));
 }
 
 #[test]
 fn attempts_come_later_each_time_up_to_a_limit() {
-    let mut machine = Machine::new(None);
+    let mut machine = Machine::new(None, None);
     assert!(machine.wait(INTERVAL, 1.0).is_zero());
     let mut waits = vec![];
     for n in 0..9 {
@@ -204,4 +204,20 @@ fn only_the_time_of_the_last_contact_is_not_worth_telling() {
     assert!(!same_but_for_contact(old.state(), new.state()));
     new.left();
     assert!(!same_but_for_contact(old.state(), new.state()));
+}
+
+#[test]
+fn a_plane_that_is_away_at_the_start_answered_last_when_that_is_known() {
+    let mut machine = Machine::new(Some("one".to_owned()), Some(at(7)));
+    assert_eq!(machine.last_contact(), Some(at(7)));
+    machine.failed(at(9), failure(DisconnectReason::Unreachable));
+    assert_eq!(seen(&machine), ("Unreachable".to_owned(), 9, Some(7)));
+    machine.failed(at(10), failure(DisconnectReason::Unreachable));
+    assert_eq!(seen(&machine), ("Unreachable".to_owned(), 9, Some(7)));
+    machine.found(at(11), &facts("one"));
+    assert_eq!(machine.last_contact(), Some(at(11)));
+    // At another address it never answered.
+    machine.left();
+    machine.failed(at(12), failure(DisconnectReason::Unreachable));
+    assert_eq!(seen(&machine), ("Unreachable".to_owned(), 12, None));
 }

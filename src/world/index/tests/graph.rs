@@ -1,14 +1,18 @@
 //! Who is woken by what, over all kinds: two organizations, of which one has two environments on two planes.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use rstest::rstest;
 use serde_json::json;
 
 use crate::{
     core::hierarchy::{
-        Id, Kind, Need, beside, children,
+        Id, Kind, Need, Place, beside, children,
         sample::{Sample, Shelf},
+        unresolved,
     },
     world::index::{Index, tests::model::assert_rebuilt},
 };
@@ -409,4 +413,56 @@ fn objects_beside_each_other_share_a_parent_whether_it_exists_or_not() {
     let project = of(Kind::Project, "acme/shop").facts();
     let beside = beside(&index, &project, Kind::Organization, Kind::Environment);
     assert_eq!(beside, [Id::new(Kind::Environment, "acme", "dev")]);
+}
+
+#[test]
+fn an_object_is_found_by_the_namespace_of_a_plane_in_which_it_says_that_it_is_and_by_no_other() {
+    let recorded = |kind, name: &str, plane: &str, namespace: &str| {
+        Sample::new(kind, &format!("acme/{name}"))
+            .set("status.dataPlane", json!({"namespace": "acme", "name": plane}))
+            .set("status.namespace", namespace)
+    };
+    let place = |plane: &str, namespace: &str| Place {
+        plane: ("acme".to_owned(), plane.to_owned()),
+        namespace: namespace.to_owned(),
+    };
+    let mut index = Index::default();
+    for sample in [
+        recorded(Kind::Deployment, "cart", "eu", "dp-shop"),
+        recorded(Kind::Endpoint, "cart-api", "eu", "dp-shop"),
+        recorded(Kind::Deployment, "of-another-plane", "us", "dp-shop"),
+        recorded(Kind::Deployment, "of-another-namespace", "eu", "dp-blog"),
+        Sample::new(Kind::Deployment, "acme/not-recorded"),
+    ] {
+        index.put(sample.facts());
+    }
+    let names = |index: &Index, plane, namespace| {
+        index.placed(&place(plane, namespace)).into_iter().map(|id| id.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&index, "eu", "dp-shop"), ["cart", "cart-api"]);
+    assert_eq!(names(&index, "eu", "dp-none"), Vec::<String>::new());
+    index.put(recorded(Kind::Deployment, "cart", "us", "dp-shop").facts());
+    index.remove(&Id::new(Kind::Endpoint, "acme", "cart-api"));
+    assert_eq!(names(&index, "eu", "dp-shop"), Vec::<String>::new());
+    assert_eq!(names(&index, "us", "dp-shop"), ["cart", "of-another-plane"]);
+}
+
+/// What is done for each of so many references takes a moment; what is done for each pair of them, many minutes.
+#[test]
+fn an_object_with_very_many_references_costs_little_more_than_so_many_with_one() {
+    const MANY: usize = 100_000;
+    let mut facts = the(Kind::DeploymentPipeline, "default").facts();
+    let environment = facts.needs.iter().find(|need| need.kind == Kind::Environment).unwrap().clone();
+    let many = |prefix: &str| {
+        (0..MANY).map(|n| Need { name: format!("{prefix}{n}"), ..environment.clone() }).collect::<Vec<_>>()
+    };
+    let begun = Instant::now();
+    let mut index = index();
+    facts.needs = many("a");
+    index.put(facts.clone());
+    facts.needs[MANY / 2..].clone_from_slice(&many("b")[MANY / 2..]);
+    index.put(facts.clone());
+    assert!(unresolved(&index, &facts, &[Kind::Environment]).is_some());
+    index.remove(&facts.id);
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
 }

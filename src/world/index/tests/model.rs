@@ -9,7 +9,7 @@ use std::{
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use crate::{
-    core::hierarchy::{Facts, Id, Key, Kind, Need, children, resolve, sample::Shelf},
+    core::hierarchy::{Facts, Id, Key, Kind, Need, Place, children, resolve, sample::Shelf},
     world::index::{Ids, Index},
 };
 
@@ -20,6 +20,7 @@ const NAMESPACES: [&str; 2] = ["acme", "default"];
 /// The index is what one made from `objects` alone would be, and keeps no empty sets.
 pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
     let (mut found, mut referring, mut owned) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut placed = HashMap::new();
     let mut reports: HashMap<_, BTreeMap<u64, usize>> = HashMap::new();
     for facts in objects {
         for way in KINDS.iter().filter(|kind| kind.minds(facts.id.kind)).filter_map(|kind| way(facts, *kind))
@@ -28,6 +29,9 @@ pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
         }
         for owner in &facts.owners {
             owned.entry(owner.clone()).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+        }
+        for place in &facts.places {
+            placed.entry(index.marks.of(place)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
         for key in facts.keys() {
             found.entry(index.marks.of(&key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
@@ -39,6 +43,7 @@ pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
     assert_eq!(plain(&index.found), plain(&listed(&found)));
     assert_eq!(plain(&index.referring), plain(&listed(&referring)));
     assert_eq!(plain(&index.owned), plain(&listed(&owned)));
+    assert_eq!(plain(&index.placed), plain(&listed(&placed)));
     let kept = index.reports.iter().map(|(way, reports)| (*way, reports.iter().copied().collect()));
     assert_eq!(kept.collect::<HashMap<_, BTreeMap<u64, usize>>>(), reports);
     let objects: HashMap<_, _> =
@@ -146,8 +151,14 @@ fn need() -> impl Strategy<Value = Need> {
 fn facts() -> impl Strategy<Value = Facts> {
     let owners = vec(select(&["u1", "u2"][..]).prop_map(str::to_owned), 0..3);
     let digests = (0..2_u64, 0..2_u64);
-    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), owners, digests, any::<bool>())
-        .prop_map(|(id, scope, logical_name, needs, owners, (essence, report), deleting)| Facts {
+    let places = vec((name(), name()), 0..3);
+    let rest = (owners, digests, places);
+    (id(), option::of(name()), option::of(name()), vec(need(), 0..4), rest, any::<bool>()).prop_map(
+        |(id, scope, logical_name, needs, (owners, (essence, report), places), deleting)| Facts {
+            places: places
+                .into_iter()
+                .map(|(plane, namespace)| Place { plane: ("acme".to_owned(), plane), namespace })
+                .collect(),
             needs: needs.into_iter().filter(|need| need.kind != id.kind).collect(),
             id,
             uid: None,
@@ -158,7 +169,8 @@ fn facts() -> impl Strategy<Value = Facts> {
             missing_labels: vec![],
             essence,
             report,
-        })
+        },
+    )
 }
 
 #[derive(Clone, Debug)]

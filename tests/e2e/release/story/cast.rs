@@ -161,8 +161,10 @@ pub async fn theatre() -> Theatre {
     let able = "status.conditions.exists(c, c.type == 'AbleToScale' && c.status == 'True')";
     let spec = json!({"spec": {
         "releasePolicy": {
-            "allowedKinds": ["*", "*.rbac.authorization.k8s.io"],
-            "clusterScopedKinds": ["*", "*.rbac.authorization.k8s.io", "*.admissionregistration.k8s.io"],
+            "allowedKinds": ["*", "*.rbac.authorization.k8s.io", "*.gateway.networking.k8s.io",
+                "*.networking.k8s.io", "*.discovery.k8s.io"],
+            "clusterScopedKinds": ["*", "*.rbac.authorization.k8s.io", "*.admissionregistration.k8s.io",
+                "*.gateway.networking.k8s.io", "*.networking.k8s.io"],
             "namespaces": ["{organization}-*"],
         },
         // There are no metrics: that it is able to scale has to be enough.

@@ -1,16 +1,74 @@
-//! Which addresses a plane may have.
+//! Which addresses may be named. Whoever lets a user write an address asks here, and nobody else judges hosts.
 //!
-//! Whoever writes a DataPlane chooses where the operator connects to. Some places answer to it only because of where
-//! it runs: the operator's own pod, its node, and the metadata service of its cloud, which hands out credentials.
-//! Private ranges are open: that is where clusters are.
-//!
-//! A name is judged twice, as it is written ([`AddressPolicy::check_host`]) and by what it resolves to at each
-//! connection ([`AddressPolicy::permits`]); a name that resolved to something harmless when it was read may not do so
-//! later.
+//! - Where the operator connects to, for a DataPlane: [`AddressPolicy`]. Some places answer to it only because of where it
+//!   runs: its own pod, its node, and the metadata service of its cloud, which hands out credentials. Private ranges are
+//!   open: that is where clusters are. A name is judged twice, as it is written ([`AddressPolicy::check_host`]) and by what
+//!   it resolves to at each connection ([`AddressPolicy::permits`]).
+//! - Where a gateway connects to, for a tenant: [`outside`]. What is inside the cluster or its network belongs to others,
+//!   and a gateway that leads there would lead past their isolation. The gateway resolves names itself, so that a name
+//!   can be judged only as it is written: against names whose owner points them inside, the data plane's list of
+//!   domains is all that helps.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod outside;
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use rustls::pki_types::DnsName;
+
+pub use self::outside::{Address, Allowed, outside};
+
+/// The host of an address, read in the one way in which nobody reads it otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// An IP address.
+    Ip(IpAddr),
+    /// A name, in lower case and without a dot at its end.
+    Name(String),
+}
+
+impl Host {
+    /// Reads a host as it is written in an address, an IPv6 address with or without its brackets. The error says what is
+    /// wrong and never repeats the host.
+    pub fn parse(host: &str) -> Result<Self, &'static str> {
+        if let Some(inner) = host.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or("an IPv6 address needs both brackets")?;
+            return v6(inner);
+        }
+        if host.contains(':') {
+            return v6(host);
+        }
+        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        if ends_in_a_number(&name) {
+            // C resolvers take `127.1`, `0x7f.1`, `017700000001` and `2130706433` for addresses: what is not the
+            // usual form is refused rather than guessed at. The same goes for an address with a dot at its end.
+            let ip: Ipv4Addr = host.parse().map_err(|_| "write an IPv4 address as four decimal numbers")?;
+            return Ok(Self::Ip(ip.into()));
+        }
+        if DnsName::try_from(name.as_str()).is_err() {
+            return Err("is not a valid host name");
+        }
+        Ok(Self::Name(name))
+    }
+}
+
+fn v6(text: &str) -> Result<Host, &'static str> {
+    if text.contains('%') {
+        return Err("zone ids belong to link-local addresses, which are refused");
+    }
+    text.parse().map(|ip: Ipv6Addr| Host::Ip(ip.into())).map_err(|_| "is not a valid IPv6 address")
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}
 
 /// Which addresses a plane may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,41 +97,18 @@ impl AddressPolicy {
         self.check_ip(ip).is_ok()
     }
 
-    /// Checks the host of an address as it is written, an IPv6 address with or without its brackets. The error says
-    /// what is wrong and never repeats the host.
+    /// Checks the host of an address as it is written: see [`Host::parse`].
     pub fn check_host(&self, host: &str) -> Result<(), &'static str> {
-        if let Some(inner) = host.strip_prefix('[') {
-            let inner = inner.strip_suffix(']').ok_or("an IPv6 address needs both brackets")?;
-            return self.check_v6_text(inner);
-        }
-        if host.contains(':') {
-            return self.check_v6_text(host);
-        }
-        let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        if ends_in_a_number(&name) {
-            // C resolvers take `127.1`, `0x7f.1`, `017700000001` and `2130706433` for addresses: what is not the
-            // usual form is refused rather than guessed at. The same goes for an address with a dot at its end.
-            let ip: Ipv4Addr = host.parse().map_err(|_| "write an IPv4 address as four decimal numbers")?;
-            return self.check_ip(ip.into());
-        }
-        if DnsName::try_from(name.as_str()).is_err() {
-            return Err("is not a valid host name");
-        }
-        if name == "localhost" || name.ends_with(".localhost") {
-            return self.check_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        if METADATA_NAMES.contains(&name.as_str()) {
-            return Err(METADATA);
-        }
-        Ok(())
+        self.check(&Host::parse(host)?)
     }
 
-    fn check_v6_text(self, text: &str) -> Result<(), &'static str> {
-        if text.contains('%') {
-            return Err("zone ids belong to link-local addresses, which a data plane may not have");
+    fn check(self, host: &Host) -> Result<(), &'static str> {
+        match host {
+            Host::Ip(ip) => self.check_ip(*ip),
+            Host::Name(name) if name == "localhost" || name.ends_with(".localhost") => self.check_loopback(),
+            Host::Name(name) if METADATA_NAMES.contains(&name.as_str()) => Err(METADATA),
+            Host::Name(_) => Ok(()),
         }
-        let ip: Ipv6Addr = text.parse().map_err(|_| "is not a valid IPv6 address")?;
-        self.check_ip(ip.into())
     }
 
     fn check_ip(self, ip: IpAddr) -> Result<(), &'static str> {

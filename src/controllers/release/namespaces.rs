@@ -1,0 +1,74 @@
+//! Namespaces that are made for the objects of Releases.
+
+use std::collections::HashMap;
+
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kantor_api::{
+    Release,
+    labels::{self, MANAGED_BY_RELEASE_CONTROLLER, plane},
+};
+use kube::{ResourceExt, api::DynamicObject};
+use tracing::warn;
+
+use super::{place::Place, release};
+use crate::{
+    apply::WriteError, controllers::place::own_writer, core::changes::Outcome, core::release::Recorded,
+};
+
+/// Makes the namespaces that the objects need and that are not there, and sees to the Pod Security level of those that are;
+/// returns those that could not be made, and why.
+pub(super) async fn make(
+    release: &Release,
+    place: &Place,
+    recorded: &Recorded,
+) -> HashMap<String, WriteError> {
+    let mut unmade = HashMap::new();
+    for name in &recorded.namespaces {
+        if let Some(found) = place.at.namespaces.get(None, name) {
+            secure(&found, place).await;
+            continue;
+        }
+        let namespace = release::targeted_namespace(release, name, place.pod_security);
+        match own_writer(&place.at.plane).create(&namespace).await {
+            Ok(_) => place.at.plane.metrics().applied(&Outcome::Created),
+            Err(WriteError::Conflict) => {}
+            Err(error) => {
+                unmade.insert(name.clone(), error);
+            }
+        }
+    }
+    unmade
+}
+
+/// Gives a namespace that was made for Releases the Pod Security level of the plane. Those of environments are for
+/// Deployments to see to.
+async fn secure(found: &DynamicObject, place: &Place) {
+    let is = |key: &str, value: &str| found.labels().get(key).is_some_and(|said| said == value);
+    let kept = is(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)
+        || is(labels::MANAGED_BY, MANAGED_BY_RELEASE_CONTROLLER);
+    let level = release::namespace_level(place.pod_security, Some(found.labels()));
+    let Some(level) =
+        level.filter(|level| are_for_releases(found) && !kept && !is(labels::POD_SECURITY, level))
+    else {
+        return;
+    };
+    let metadata = ObjectMeta {
+        name: Some(found.name_any()),
+        uid: found.uid(),
+        // Others write to it as well, under the same name: only over what was seen.
+        resource_version: found.resource_version(),
+        labels: Some([(labels::POD_SECURITY.to_owned(), level.to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    if let Err(error) = own_writer(&place.at.plane).apply(&namespace).await {
+        // What runs there has run without it until now.
+        warn!(plane = %place.at.plane.key, namespace = found.name_any(), %error, "no Pod Security level");
+    }
+}
+
+/// Whether a namespace was made for Releases, be it this one or another: it goes with the last of them.
+pub(super) fn are_for_releases(namespace: &DynamicObject) -> bool {
+    let created_by = namespace.labels().get(labels::CREATED_BY);
+    created_by.is_some_and(|by| by == MANAGED_BY_RELEASE_CONTROLLER)
+}
