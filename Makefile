@@ -8,6 +8,8 @@ CARGO ?= cargo
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kantor/tools
 DENY_VERSION := 0.20.2
 DENY := $(TOOLS)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+MUTANTS_VERSION := 27.1.0
+MUTANTS := $(TOOLS)/cargo-mutants-$(MUTANTS_VERSION)/bin/cargo-mutants
 
 .PHONY: help
 help: ## List the targets
@@ -30,9 +32,11 @@ STATIC := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/static/kantor
 
 .PHONY: image-test
 image-test: ## Build the image's last stage with buildah and look inside (needs root)
-	@command -v buildah >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-		&& apt-get install -y --no-install-recommends buildah >/dev/null; } \
-		|| { echo "SKIPPED: no buildah, the image is not built" >&2; exit 0; }; \
+	@# Where KANTOR_REQUIRE_IMAGE=1 is set, an image that cannot be built is a failure.
+	@install_buildah() { apt-get install -y --no-install-recommends buildah >/dev/null; }; \
+	command -v buildah >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& { install_buildah || { apt-get update >/dev/null && install_buildah; }; }; } \
+		|| { echo "SKIPPED: no buildah, the image is not built" >&2; [ "$${KANTOR_REQUIRE_IMAGE:-}" != 1 ] || exit 1; exit 0; }; \
 	$(CARGO) rustc --quiet --locked --bin kantor -- -C target-feature=+crt-static; \
 	install -D --strip $(dir $(STATIC))../debug/kantor $(STATIC); \
 	KANTOR_STATIC_BINARY=$(STATIC) $(CARGO) test --quiet --locked --test packaging image::
@@ -41,7 +45,26 @@ image-test: ## Build the image's last stage with buildah and look inside (needs 
 lint: ## Format, clippy, dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(MAKE) --no-print-directory deny
+	$(MAKE) --no-print-directory fuzz-check deny
+
+.PHONY: fuzz-check
+fuzz-check: ## Type-check the fuzz target, which is a workspace of its own
+	$(CARGO) check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)
+
+# Decisions on which tenants rest, as many as can be tried in the time.
+MUTATED := src/core/endpoint/assess.rs src/core/changes.rs src/core/lifecycle.rs 'src/core/tenancy/*.rs' src/core/tenancy.rs
+
+.PHONY: mutants
+mutants: $(MUTANTS) ## Change decisions one by one and see a unit test fail: FILES='src/core/changes.rs', at most 30 minutes
+	@# In place of a copy for each: a build of everything would take longer than all mutants. The tree must be clean.
+	@git diff --quiet -- src || { echo "commit or stash the changes in src/ first: mutants are made in place" >&2; exit 1; }
+	timeout 1800 $(MUTANTS) mutants --in-place --baseline skip --timeout 60 --minimum-test-timeout 60 --no-shuffle \
+		--output target $(foreach file,$(or $(FILES),$(MUTATED)),--file $(file)) -- --lib --locked \
+		|| { code=$$?; git checkout --quiet -- src; exit $$code; }
+
+$(MUTANTS):
+	@echo "building cargo-mutants $(MUTANTS_VERSION), once"
+	$(CARGO) install cargo-mutants --quiet --locked --version $(MUTANTS_VERSION) --root $(TOOLS)/cargo-mutants-$(MUTANTS_VERSION)
 
 .PHONY: deny
 deny: $(DENY) ## Licences, sources and duplicates of the dependencies
@@ -53,13 +76,19 @@ $(DENY):
 
 .PHONY: generate
 generate: ## Write crds/, config, the charts' copies and docs/reference
-	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated --test render
+	KANTOR_GENERATE=1 $(CARGO) test --quiet --test generated
+
+.PHONY: goldens
+goldens: ## Accept what is rendered now as what shall be rendered: read the difference before you commit it
+	KANTOR_GOLDENS=1 $(CARGO) test --quiet --test render
+	@git --no-pager diff --stat -- tests/render
 
 .PHONY: bench
-bench: assets ## Measure the operator on real clusters: ONLY=cold,edit N=100 PLANES=2, FULL=1 for everything
-	@$(CARGO) build --quiet --release --package kantor --package kantor-testbed --bin kantor --bin kantor-testbed
+bench: $(if $(filter hostile,$(ONLY)),,assets) ## Measure the operator on real clusters: ONLY=cold,edit N=100 PLANES=2, FULL=1 for everything, CHECK=1 to fail on missed goals
+	@$(CARGO) build --quiet --release --package kantor --package kantor-testbed \
+		$(if $(filter hostile,$(ONLY)),,--bin kantor) --bin kantor-testbed --example hostile
 	@target/release/kantor-testbed bench $(if $(ONLY),--only $(ONLY)) $(if $(N),-n $(N)) \
-		$(if $(PLANES),--planes $(PLANES)) $(if $(FULL),--full)
+		$(if $(PLANES),--planes $(PLANES)) $(if $(FULL),--full) $(if $(CHECK),--check)
 
 .PHONY: assets
 assets: ## Build the binaries of the testbed, once (12 minutes, 4 for Helm, 6 for Envoy Gateway)
