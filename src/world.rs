@@ -37,7 +37,7 @@ pub use self::{
 };
 use crate::{
     core::{
-        hierarchy::{self, Catalog as _, Described, Facts, Id, Key, Kind, Need, Place, ResolveError},
+        hierarchy::{self, Catalog as _, Described, Facts, Id, KeyRef, Kind, Need, Place, ResolveError},
         hostnames::book::Book,
         scope::Scope,
     },
@@ -138,17 +138,20 @@ impl World {
 
     /// The objects of `kind` that go with `object` when it is deleted.
     pub fn taken_along(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
-        hierarchy::taken_along(&*self.read(), &object.facts(), kind)
+        let facts = object.facts();
+        hierarchy::taken_along(&*self.read(), &facts, kind)
     }
 
     /// The objects of `kind` that `object` waits for when it is deleted.
     pub fn users(&self, object: &impl Described, kind: Kind) -> Vec<Id> {
-        hierarchy::users(&*self.read(), &object.facts(), kind)
+        let facts = object.facts();
+        hierarchy::users(&*self.read(), &facts, kind)
     }
 
     /// The other objects that live and have the logical name of `object`.
     pub fn twins(&self, object: &impl Described) -> Vec<Id> {
-        hierarchy::twins(&*self.read(), &object.facts())
+        let facts = object.facts();
+        hierarchy::twins(&*self.read(), &facts)
     }
 
     /// The objects of `kind` that refer to `object`.
@@ -175,8 +178,8 @@ impl World {
 
     /// The Endpoints that hold, or wait for, the claim of this name, as they say themselves.
     pub fn contenders(&self, claim: &str) -> Vec<Id> {
-        let claim = Key::Named(Id::new(Kind::HostnameClaim, "", claim));
-        self.read().referring(&claim).into_iter().filter(|id| id.kind == Kind::Endpoint).collect()
+        let claim = KeyRef::Named { kind: Kind::HostnameClaim, namespace: "", name: claim };
+        self.read().referring(claim).into_iter().filter(|id| id.kind == Kind::Endpoint).collect()
     }
 
     /// Why what is known of `kind` may be out of date, if it may be. Nothing is to be taken for gone then.
@@ -233,8 +236,8 @@ impl World {
 
     /// Wakes the objects of `kind` that say that they are on the data plane of that namespace and name, because of `cause`.
     pub fn wake_on_plane(&self, kind: Kind, (namespace, name): (&str, &str), cause: &Arc<str>) {
-        let plane = Key::Named(Id::new(Kind::DataPlane, namespace, name));
-        let on_it = self.read().referring(&plane);
+        let plane = KeyRef::Named { kind: Kind::DataPlane, namespace, name };
+        let on_it = self.read().referring(plane);
         self.wakers.wake(&on_it.into_iter().filter(|id| id.kind == kind).collect(), cause);
     }
 

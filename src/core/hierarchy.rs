@@ -145,6 +145,43 @@ pub enum Key {
     Named(Id),
 }
 
+/// A key that is looked up and not kept: an object may have thousands of references, each with two keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyRef<'a> {
+    /// As [`Key::Labelled`].
+    Labelled {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace.
+        namespace: &'a str,
+        /// Logical names of its parents, from the organization down.
+        scope: &'a [String],
+        /// Its logical name.
+        name: &'a str,
+    },
+    /// As [`Key::Named`].
+    Named {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its `metadata.name`.
+        name: &'a str,
+    },
+}
+
+impl Key {
+    /// The key without a copy.
+    pub fn borrowed(&self) -> KeyRef<'_> {
+        match self {
+            Self::Labelled { kind, namespace, scope, name } => {
+                KeyRef::Labelled { kind: *kind, namespace, scope, name }
+            }
+            Self::Named(Id { kind, namespace, name }) => KeyRef::Named { kind: *kind, namespace, name },
+        }
+    }
+}
+
 /// What an object refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Need {
@@ -162,15 +199,11 @@ pub struct Need {
 
 impl Need {
     /// The keys under which the other object may be found, in the order in which they are tried.
-    pub fn keys(&self) -> [Key; 2] {
+    pub fn keys(&self) -> [KeyRef<'_>; 2] {
+        let Self { kind, namespace, scope, name, .. } = self;
         [
-            Key::Labelled {
-                kind: self.kind,
-                namespace: self.namespace.clone(),
-                scope: self.scope.clone(),
-                name: self.name.clone(),
-            },
-            Key::Named(Id::new(self.kind, self.namespace.clone(), self.name.clone())),
+            KeyRef::Labelled { kind: *kind, namespace, scope, name },
+            KeyRef::Named { kind: *kind, namespace, name },
         ]
     }
 

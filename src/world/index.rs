@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::core::hierarchy::{Catalog, Facts, Id, Key, Kind, Need, Place};
+use crate::core::hierarchy::{Catalog, Facts, Id, Key, KeyRef, Kind, Need, Place};
 
 /// The reverse index of all objects. There are several keys to each object: what is kept of each is little.
 #[derive(Default)]
@@ -29,12 +29,23 @@ type Ids = Vec<Arc<Id>>;
 /// What stands for a key: nothing else has the same. Names are chosen by tenants, who cannot know how they are mixed.
 type Mark = [u64; 2];
 
+/// An object as it was or is, and the [`Marks::referred`] of it.
+struct Referring<'a> {
+    facts: Option<&'a Facts>,
+    marks: Vec<Mark>,
+}
+
 #[derive(Clone, Default)]
 struct Marks([RandomState; 2]);
 
 impl Marks {
-    fn of(&self, value: &impl Hash) -> Mark {
-        self.0.each_ref().map(|mix| mix.hash_one(value))
+    fn of(&self, value: impl Hash) -> Mark {
+        self.0.each_ref().map(|mix| mix.hash_one(&value))
+    }
+
+    /// Those of the keys of what an object refers to, two for each reference.
+    fn referred(&self, facts: &Facts) -> Vec<Mark> {
+        facts.needs.iter().flat_map(Need::keys).map(|key| self.of(key)).collect()
     }
 
     /// What an object reports to the kinds that mind it, and how it refers to those. Who does it in the same way means the
@@ -43,7 +54,7 @@ impl Marks {
         let kinds: BTreeSet<Kind> = facts.needs.iter().map(|need| need.kind).collect();
         kinds.into_iter().filter(|kind| kind.minds(facts.id.kind)).map(|kind| {
             let needs = facts.needs.iter().filter(|need| need.kind == kind);
-            (facts.report, kind, self.of(&needs.flat_map(Need::keys).collect::<Vec<Key>>()))
+            (facts.report, kind, self.of(needs.flat_map(Need::keys).collect::<Vec<KeyRef<'_>>>()))
         })
     }
 }
@@ -55,7 +66,8 @@ impl Index {
             Some((id, before)) => (id, Some(before)),
             None => (Arc::new(facts.id.clone()), None),
         };
-        self.place(&id, before.as_ref(), Some(&facts));
+        let [old, new] = [before.as_ref(), Some(&facts)].map(|facts| self.referring_of(facts));
+        self.place(&id, &old, &new);
         let mut woken = BTreeSet::from([facts.id.clone()]);
         let found_anew = before.as_ref().is_none_or(|b| b.keys() != facts.keys() || b.scope != facts.scope);
         if found_anew || before.as_ref().is_some_and(|before| before.essence != facts.essence) {
@@ -67,7 +79,7 @@ impl Index {
         }
         if before.as_ref().is_none_or(|before| (before.report, &before.needs) != (facts.report, &facts.needs))
         {
-            woken.append(&mut self.tell(before.as_ref(), Some(&facts)));
+            woken.append(&mut self.tell(&old, &new));
         }
         self.objects.insert(id, facts);
         woken
@@ -77,10 +89,11 @@ impl Index {
     pub(super) fn remove(&mut self, id: &Id) -> BTreeSet<Id> {
         let mut woken = BTreeSet::from([id.clone()]);
         if let Some((id, before)) = self.objects.remove_entry(id) {
-            self.place(&id, Some(&before), None);
+            let [old, new] = [Some(&before), None].map(|facts| self.referring_of(facts));
+            self.place(&id, &old, &new);
             self.wake_rivals(&before.keys(), &mut woken);
             self.wake_referring(before.keys(), &mut woken);
-            woken.append(&mut self.tell(Some(&before), None));
+            woken.append(&mut self.tell(&old, &new));
         }
         woken
     }
@@ -109,14 +122,18 @@ impl Index {
         listed(self.placed.get(&self.marks.of(place)))
     }
 
+    /// An object, if there is one, with the marks of what it refers to: they are needed several times, and may be thousands.
+    fn referring_of<'f>(&self, facts: Option<&'f Facts>) -> Referring<'f> {
+        Referring { facts, marks: facts.map(|facts| self.marks.referred(facts)).unwrap_or_default() }
+    }
+
     /// Takes an object from where it was found to where it is now. Some keys are those of thousands: what stays is left alone.
-    fn place(&mut self, id: &Arc<Id>, before: Option<&Facts>, after: Option<&Facts>) {
+    fn place(&mut self, id: &Arc<Id>, before: &Referring<'_>, after: &Referring<'_>) {
         let marks = &self.marks;
-        let found = |facts: &Facts| facts.keys().iter().map(|key| marks.of(key)).collect();
+        moved(&mut self.referring, id, [before, after].map(|one| one.marks.iter().copied().collect()));
+        let [before, after] = [before.facts, after.facts];
+        let found = |facts: &Facts| facts.keys().iter().map(|key| marks.of(key.borrowed())).collect();
         moved(&mut self.found, id, [before, after].map(|facts| facts.map(found).unwrap_or_default()));
-        let referred =
-            |facts: &Facts| facts.needs.iter().flat_map(Need::keys).map(|key| marks.of(&key)).collect();
-        moved(&mut self.referring, id, [before, after].map(|facts| facts.map(referred).unwrap_or_default()));
         let placed = |facts: &Facts| facts.places.iter().map(|place| marks.of(place)).collect();
         moved(&mut self.placed, id, [before, after].map(|facts| facts.map(placed).unwrap_or_default()));
         let owners = |facts: &Facts| facts.owners.iter().cloned().collect();
@@ -133,11 +150,12 @@ impl Index {
         let mut next: Vec<(Key, Option<&'static [Kind]>)> = keys.into_iter().map(|key| (key, None)).collect();
         let mut seen: HashSet<_> = next.iter().cloned().collect();
         while let Some((key, only)) = next.pop() {
-            let referring = self.referring.get(&self.marks.of(&key)).into_iter().flatten();
+            let referring = self.referring.get(&self.marks.of(key.borrowed())).into_iter().flatten();
             for id in referring.filter(|id| only.is_none_or(|kinds| kinds.contains(&id.kind))) {
                 woken.insert(Id::clone(id));
                 let Some(facts) = self.objects.get(id) else { continue };
-                let passing = |need: &&Need| !need.passes_on.is_empty() && need.keys().contains(&key);
+                let passing =
+                    |need: &&Need| !need.passes_on.is_empty() && need.keys().contains(&key.borrowed());
                 for need in facts.needs.iter().filter(passing) {
                     let passed_on = facts.keys().into_iter().map(|key| (key, Some(need.passes_on)));
                     next.extend(passed_on.filter(|passed_on| seen.insert(passed_on.clone())));
@@ -149,14 +167,15 @@ impl Index {
     /// Wakes whom those who refer to `keys` may mean instead: they gain or lose children by what is found there.
     fn wake_rivals(&self, keys: &[Key], woken: &mut BTreeSet<Id>) {
         for key in keys {
+            let key = key.borrowed();
             let referring = self.referring.get(&self.marks.of(key)).into_iter().flatten();
             for facts in referring.filter_map(|id| self.objects.get(id)) {
-                let meaning = facts.needs.iter().filter(|need| need.keys().contains(key));
+                let meaning = facts.needs.iter().filter(|need| need.keys().contains(&key));
                 let instead =
                     meaning.flat_map(|need| facts.needs.iter().filter(|other| need.is_alternative(other)));
                 let keys = instead.flat_map(Need::keys);
                 woken.extend(
-                    keys.filter_map(|key| self.found.get(&self.marks.of(&key)))
+                    keys.filter_map(|key| self.found.get(&self.marks.of(key)))
                         .flatten()
                         .map(|id| Id::clone(id)),
                 );
@@ -166,8 +185,10 @@ impl Index {
 
     /// Tells those whom an object refers to what it now reports, instead of what it reported before: those who are being
     /// deleted of each change, those who mind of what they have not heard from another one yet.
-    fn tell(&mut self, before: Option<&Facts>, after: Option<&Facts>) -> BTreeSet<Id> {
+    fn tell(&mut self, before: &Referring<'_>, after: &Referring<'_>) -> BTreeSet<Id> {
         let (mut news, marks) = (HashSet::new(), self.marks.clone());
+        let both = [before, after];
+        let (before, after) = (before.facts, after.facts);
         // What no longer counts comes last: what stays as it is, is no news.
         for (report, _, way) in after.into_iter().flat_map(|facts| marks.minded(facts)) {
             let reports = self.reports.entry(way).or_default();
@@ -192,14 +213,14 @@ impl Index {
             }
         }
         let mut woken = BTreeSet::new();
-        for facts in before.into_iter().chain(after) {
+        for Referring { facts, marks: referred } in both {
+            let Some(facts) = facts else { continue };
             let minding: Vec<Kind> =
                 marks.minded(facts).filter(|(.., way)| news.contains(way)).map(|(_, kind, _)| kind).collect();
-            for need in &facts.needs {
+            for (need, keys) in facts.needs.iter().zip(referred.chunks(2)) {
                 let is_news = minding.contains(&need.kind);
                 let is_going = |id: &Id| self.objects.get(id).is_some_and(|facts| facts.deleting);
-                let found =
-                    need.keys().into_iter().filter_map(|key| self.found.get(&self.marks.of(&key))).flatten();
+                let found = keys.iter().filter_map(|key| self.found.get(key)).flatten();
                 woken.extend(found.filter(|id| is_news || is_going(id)).map(|id| Id::clone(id)));
             }
         }
@@ -239,11 +260,11 @@ fn listed(ids: Option<&Ids>) -> Vec<Id> {
 }
 
 impl Catalog for Index {
-    fn found(&self, key: &Key) -> Vec<Id> {
+    fn found(&self, key: KeyRef<'_>) -> Vec<Id> {
         listed(self.found.get(&self.marks.of(key)))
     }
 
-    fn referring(&self, key: &Key) -> Vec<Id> {
+    fn referring(&self, key: KeyRef<'_>) -> Vec<Id> {
         listed(self.referring.get(&self.marks.of(key)))
     }
 

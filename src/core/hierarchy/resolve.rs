@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use thiserror::Error;
 
-use super::{Facts, Id, Key, Kind, Need};
+use super::{Facts, Id, Key, KeyRef, Kind, Need};
 
 /// Where objects are looked up.
 pub trait Catalog {
     /// The objects that are found under `key`, in a stable order.
-    fn found(&self, key: &Key) -> Vec<Id>;
+    fn found(&self, key: KeyRef<'_>) -> Vec<Id>;
     /// The objects that refer to `key`, in a stable order.
-    fn referring(&self, key: &Key) -> Vec<Id>;
+    fn referring(&self, key: KeyRef<'_>) -> Vec<Id>;
     /// What is known of an object.
     fn facts(&self, id: &Id) -> Option<&Facts>;
 }
@@ -116,9 +116,9 @@ fn counting<'a>(catalog: &impl Catalog, facts: &'a Facts, kind: Kind) -> Vec<&'a
 /// The objects that `need` may be about: those of the logical name, or else the one of the name.
 fn candidates(catalog: &impl Catalog, need: &Need) -> Vec<Id> {
     let [labelled, named] = need.keys();
-    let mut found = catalog.found(&labelled);
+    let mut found = catalog.found(labelled);
     if found.is_empty() {
-        found = catalog.found(&named);
+        found = catalog.found(named);
         found.retain(|id| catalog.facts(id).is_some_and(|facts| facts.fits(&need.scope)));
     }
     found
@@ -145,7 +145,7 @@ pub fn children(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
     let mut children: Vec<Id> = parent
         .keys()
         .iter()
-        .flat_map(|key| catalog.referring(key))
+        .flat_map(|key| catalog.referring(Key::borrowed(key)))
         .filter(|id| id.kind == kind && at_home(id))
         .filter(|id| {
             let Some(child) = catalog.facts(id) else { return false };
@@ -164,7 +164,7 @@ pub fn children(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
 /// the parent of as well, or will be when it has gone. The copy of an object takes nothing of the original along.
 pub fn taken_along(catalog: &impl Catalog, parent: &Facts, kind: Kind) -> Vec<Id> {
     unshared(catalog, parent, kind, |need| {
-        let mut found: Vec<Id> = need.keys().iter().flat_map(|key| catalog.found(key)).collect();
+        let mut found: Vec<Id> = need.keys().into_iter().flat_map(|key| catalog.found(key)).collect();
         found.retain(|id| catalog.facts(id).is_some_and(|facts| facts.fits(&need.scope)));
         found
     })
@@ -198,7 +198,7 @@ pub fn twins(catalog: &impl Catalog, facts: &Facts) -> Vec<Id> {
     let name = facts.name().to_owned();
     let need =
         Need { kind: facts.id.kind, namespace: facts.id.namespace.clone(), scope, name, passes_on: &[] };
-    let mut twins: Vec<Id> = need.keys().iter().flat_map(|key| catalog.found(key)).collect();
+    let mut twins: Vec<Id> = need.keys().into_iter().flat_map(|key| catalog.found(key)).collect();
     twins.retain(|id| {
         *id != facts.id
             && catalog.facts(id).is_some_and(|other| {
@@ -213,7 +213,7 @@ pub fn twins(catalog: &impl Catalog, facts: &Facts) -> Vec<Id> {
 /// The objects of `kind` that refer to the same `parent` as the object of `facts` does, whether it exists or not.
 pub fn beside(catalog: &impl Catalog, facts: &Facts, parent: Kind, kind: Kind) -> Vec<Id> {
     let needs = facts.needs.iter().filter(|need| need.kind == parent);
-    let mut beside: Vec<Id> = needs.flat_map(Need::keys).flat_map(|key| catalog.referring(&key)).collect();
+    let mut beside: Vec<Id> = needs.flat_map(Need::keys).flat_map(|key| catalog.referring(key)).collect();
     beside.retain(|id| id.kind == kind && id.namespace == facts.id.namespace);
     beside.sort();
     beside.dedup();

@@ -9,7 +9,7 @@ use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Catalog, Described, Facts, Id, Key, Kind, Need};
+use super::{Catalog, Described, Facts, Id, KeyRef, Kind, Need};
 
 /// Labels of parents, from the organization down.
 const LEVELS: [&str; 6] =
@@ -143,12 +143,12 @@ impl Shelf {
 }
 
 impl Catalog for Shelf {
-    fn found(&self, key: &Key) -> Vec<Id> {
-        self.ids(|facts| facts.keys().contains(key))
+    fn found(&self, key: KeyRef<'_>) -> Vec<Id> {
+        self.ids(|facts| facts.keys().iter().any(|own| own.borrowed() == key))
     }
 
-    fn referring(&self, key: &Key) -> Vec<Id> {
-        self.ids(|facts| facts.needs.iter().flat_map(Need::keys).any(|k| k == *key))
+    fn referring(&self, key: KeyRef<'_>) -> Vec<Id> {
+        self.ids(|facts| facts.needs.iter().flat_map(Need::keys).any(|k| k == key))
     }
 
     fn facts(&self, id: &Id) -> Option<&Facts> {

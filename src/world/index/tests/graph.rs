@@ -363,12 +363,9 @@ fn in_whatever_order_objects_come_the_last_parent_wakes_its_children_and_all_is_
         for (position, sample) in order.iter().enumerate() {
             let woken = index.put(sample.facts());
             let waiting = order[..position].iter().filter(|earlier| {
-                earlier
-                    .facts()
-                    .needs
-                    .iter()
-                    .flat_map(Need::keys)
-                    .any(|key| sample.facts().keys().contains(&key))
+                let (earlier, own) = (earlier.facts(), sample.facts().keys());
+                let mut keys = earlier.needs.iter().flat_map(Need::keys);
+                keys.any(|key| own.iter().any(|own| own.borrowed() == key))
             });
             for earlier in waiting {
                 assert!(woken.contains(&earlier.id()), "{} does not wake {}", sample.id(), earlier.id());

@@ -9,7 +9,7 @@ use std::{
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use crate::{
-    core::hierarchy::{Facts, Id, Key, Kind, Need, Place, children, resolve, sample::Shelf},
+    core::hierarchy::{Facts, Id, KeyRef, Kind, Need, Place, children, resolve, sample::Shelf},
     world::index::{Ids, Index},
 };
 
@@ -34,10 +34,13 @@ pub(super) fn assert_rebuilt(index: &Index, objects: &[Facts]) {
             placed.entry(index.marks.of(place)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
         for key in facts.keys() {
-            found.entry(index.marks.of(&key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+            found
+                .entry(index.marks.of(key.borrowed()))
+                .or_insert_with(BTreeSet::new)
+                .insert(facts.id.clone());
         }
         for key in facts.needs.iter().flat_map(Need::keys) {
-            referring.entry(index.marks.of(&key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
+            referring.entry(index.marks.of(key)).or_insert_with(BTreeSet::new).insert(facts.id.clone());
         }
     }
     assert_eq!(plain(&index.found), plain(&listed(&found)));
@@ -66,13 +69,13 @@ type Objects = BTreeMap<Id, Facts>;
 
 /// Whether `need` may be about the object of `facts`.
 fn may_mean(need: &Need, facts: &Facts) -> bool {
-    need.keys().iter().any(|key| facts.keys().contains(key))
+    facts.keys().iter().any(|key| need.keys().contains(&key.borrowed()))
 }
 
 /// How an object refers to those of a kind, if it does.
-fn way(facts: &Facts, kind: Kind) -> Option<Vec<Key>> {
+fn way(facts: &Facts, kind: Kind) -> Option<Vec<KeyRef<'_>>> {
     let needs = facts.needs.iter().filter(|need| need.kind == kind);
-    let keys: Vec<Key> = needs.flat_map(Need::keys).collect();
+    let keys: Vec<KeyRef<'_>> = needs.flat_map(Need::keys).collect();
     (!keys.is_empty()).then_some(keys)
 }
 
