@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod health;
 pub mod hierarchy;
 pub mod hostnames;
+mod json;
 pub mod known;
 pub mod lifecycle;
 pub mod moving;

@@ -90,6 +90,10 @@ fn clean(part: &str) -> String {
 }
 
 fn is_letter_or_number(c: char) -> bool {
+    // Most names are ASCII, and the tables of Unicode are searched.
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric();
+    }
     matches!(c.general_category_group(), GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number)
 }
 

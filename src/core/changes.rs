@@ -48,8 +48,15 @@ pub struct Wanted {
 impl Wanted {
     /// An object that shall be there as it is written.
     pub fn new(object: DynamicObject) -> Self {
-        let intent = serde_json::to_value(&object).unwrap_or_default();
+        let intent = json_of(&object);
         Self { hash: covers::intent_hash(&intent), object, intent, autoscaled: false, first_replicas: None }
+    }
+
+    /// What tells it apart from others.
+    pub fn key(&self) -> ObjectKeyRef<'_> {
+        let (group, _, kind) = identity_ref(&self.object);
+        let (namespace, name) = (&self.object.metadata.namespace, &self.object.metadata.name);
+        (group, kind, namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
     }
 
     /// What identifies it.
@@ -66,11 +73,33 @@ impl Wanted {
     }
 }
 
+/// An object as JSON. Serde would read its fields one by one into a copy of the copy, since they lie flat beside `metadata`;
+/// here the fields are copied once, and a Release has thousands of objects.
+fn json_of(object: &DynamicObject) -> Value {
+    let (Some(fields), Ok(metadata)) = (object.data.as_object(), serde_json::to_value(&object.metadata))
+    else {
+        return serde_json::to_value(object).unwrap_or_default();
+    };
+    let mut fields = fields.clone();
+    fields.entry("metadata").or_insert(metadata);
+    if let Some(types) = &object.types {
+        fields.entry("apiVersion").or_insert_with(|| types.api_version.as_str().into());
+        fields.entry("kind").or_insert_with(|| types.kind.as_str().into());
+    }
+    Value::Object(fields)
+}
+
 /// Group, version and kind of an object.
 pub fn identity(object: &DynamicObject) -> (String, String, String) {
+    let (group, version, kind) = identity_ref(object);
+    (group.to_owned(), version.to_owned(), kind.to_owned())
+}
+
+/// [`identity`] without a copy.
+pub fn identity_ref(object: &DynamicObject) -> (&str, &str, &str) {
     let Some(types) = &object.types else { return Default::default() };
     let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-    (group.to_owned(), version.to_owned(), types.kind.clone())
+    (group, version, &types.kind)
 }
 
 /// "ConfigMap app/settings", for people.
@@ -136,6 +165,14 @@ pub fn is_older(live: &impl Resource, version: Option<&str>) -> bool {
 
 /// What tells objects apart, in whatever version they are written.
 pub type ObjectKey = (String, String, String, String);
+
+/// [`ObjectKey`], as it stands in a list that is looked through and not kept.
+pub type ObjectKeyRef<'a> = (&'a str, &'a str, &'a str, &'a str);
+
+/// [`object_key`] without a copy.
+pub fn object_key_ref(item: &InventoryItem) -> ObjectKeyRef<'_> {
+    (&item.group, &item.kind, &item.namespace, &item.name)
+}
 
 /// Group, kind, namespace and name.
 pub fn object_key(item: &InventoryItem) -> ObjectKey {
@@ -213,12 +250,12 @@ pub fn step(
 
 /// The first field in which the live object is not as it shall be.
 pub fn drift(live: &DynamicObject, wanted: &Wanted) -> Option<String> {
-    covers::first_difference(&serde_json::to_value(live).unwrap_or_default(), &wanted.intent)
+    covers::first_difference(&json_of(live), &wanted.intent)
 }
 
 /// A number that changes with what the live object has where the wanted one sets something.
 pub fn projection(live: &DynamicObject, wanted: &Wanted) -> u64 {
-    covers::projection_digest(&serde_json::to_value(live).unwrap_or_default(), &wanted.intent)
+    covers::projection_digest(&json_of(live), &wanted.intent)
 }
 
 /// What is to be done about an object that shall no longer be there.

@@ -188,11 +188,11 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Vec<Problem>> {
         image: &image,
         application: &effective.application,
         ports: &ports,
-        wiring: &wiring,
+        wiring,
         pull_secret: inputs.data_plane.spec.registry.as_ref().and_then(|r| r.secret_ref.as_deref()),
         checksum: configured.checksum.as_deref(),
     };
-    let workload = runs.workload(inputs, &place, &pod);
+    let workload = runs.workload(inputs, &place, pod);
     let item = item(&workload);
     let mut own = configured.objects;
     own.extend(runs.companions(&place, &ports, &item.name));

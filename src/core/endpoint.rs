@@ -243,8 +243,9 @@ impl Plan {
         let mut rendered = Rendered::default();
         for way in &self.ways {
             let before = rendered.routes.len();
+            let operations = way.guard.in_order();
             for entrance in &way.entrances {
-                rendered.routes.extend(routes::of(self, way, entrance, granted));
+                rendered.routes.extend(routes::of(self, way, entrance, &operations, granted));
             }
             if rendered.routes.len() > before {
                 rendered.supports.extend(policies::copies(self, way.reach));
@@ -304,11 +305,28 @@ impl Plan {
         }
     }
 
-    /// An object of the Endpoint.
-    fn own(&self, reach: Reach, api_version: &str, kind: &str, name: String, body: Value) -> DynamicObject {
+    /// The labels of the objects of one way in.
+    fn labels(&self, reach: Reach) -> BTreeMap<String, String> {
         let mut labels = self.labels.clone();
         labels.insert(labels::plane::GATEWAY_VISIBILITY.to_owned(), reach.gateway().to_owned());
         labels.insert(labels::OWNER_UID.to_owned(), self.owner.clone());
+        labels
+    }
+
+    /// An object of the Endpoint.
+    fn own(&self, reach: Reach, api_version: &str, kind: &str, name: String, body: Value) -> DynamicObject {
+        self.labelled(self.labels(reach), api_version, kind, name, body)
+    }
+
+    /// An object of the Endpoint with these [`Plan::labels`].
+    fn labelled(
+        &self,
+        labels: BTreeMap<String, String>,
+        api_version: &str,
+        kind: &str,
+        name: String,
+        body: Value,
+    ) -> DynamicObject {
         let namespace = Some(self.namespace.clone());
         let metadata = ObjectMeta { name: Some(name), namespace, labels: Some(labels), ..Default::default() };
         deployment::object(api_version, kind, metadata, body)

@@ -257,3 +257,18 @@ fn stages_put_what_others_need_first_and_traffic_last() {
     assert_eq!(stage("", "ServiceAccount"), stage("rbac.authorization.k8s.io", "Role"));
     assert_eq!(stage("example.com", "Widget"), stage("batch", "Job"));
 }
+
+#[rstest]
+#[case::a_config_map(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": "v"}}))]
+#[case::of_a_group(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": {"replicas": 2}, "status": null}))]
+#[case::nothing_but_a_name(json!({"metadata": {"name": "a"}}))]
+fn an_object_is_the_json_that_serde_makes_of_it(#[case] value: Value) {
+    let object = object(value);
+    assert_eq!(json_of(&object), serde_json::to_value(&object).unwrap());
+}
+
+#[test]
+fn an_object_without_fields_is_the_json_that_serde_makes_of_it() {
+    let object = DynamicObject { data: Value::Null, ..live() };
+    assert_eq!(json_of(&object), serde_json::to_value(&object).unwrap_or_default());
+}

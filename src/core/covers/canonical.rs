@@ -111,5 +111,12 @@ fn write(value: &Value, part: Part) -> String {
 }
 
 fn push_string(out: &mut String, text: &str) {
-    out.push_str(&Value::from(text).to_string());
+    // Most texts need no escapes: they are copied once.
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+    } else {
+        out.push_str(&Value::from(text).to_string());
+    }
 }

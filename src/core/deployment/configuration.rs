@@ -1,13 +1,16 @@
 //! What is asked for: the artifact's configuration with the Deployment's changes over it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use kantor_api::{
     DeployableArtifact, Deployment,
     application::{Application, HorizontalScaling, Probes, ResourceLimits, Scaling, Schedule, Task},
     conditions::reasons,
     deployable_artifact::{EndpointTemplate, TemplateMetadata},
-    deployment::{ConfigurationOverrides, EndpointOverride},
+    deployment::EndpointOverride,
     endpoint::{EndpointSpec, NetworkVisibilities, Visibility},
 };
 
@@ -154,20 +157,22 @@ fn change_endpoint(endpoint: &mut EndpointSpec, over: &EndpointOverride) {
 
 /// Entries that stand twice in one list, and changes of what is not there.
 pub(super) fn contradictions(artifact: &DeployableArtifact, deployment: &Deployment) -> Vec<Problem> {
-    let base = artifact.spec.configuration.clone().unwrap_or_default();
-    let over: ConfigurationOverrides = deployment.spec.configuration_overrides.clone().unwrap_or_default();
-    let templates: Vec<&str> = base.endpoint_templates.iter().map(|t| template_name(&t.metadata)).collect();
-    let changes: Vec<&str> =
-        over.endpoint_templates.iter().map(|t| overridden(t.metadata.as_ref())).collect();
+    let (base, over) =
+        (artifact.spec.configuration.as_ref(), deployment.spec.configuration_overrides.as_ref());
+    let templates = base.into_iter().flat_map(|base| &base.endpoint_templates);
+    let templates: Vec<&str> = templates.map(|t| template_name(&t.metadata)).collect();
+    let changes = over.into_iter().flat_map(|over| &over.endpoint_templates);
+    let changes: Vec<&str> = changes.map(|t| overridden(t.metadata.as_ref())).collect();
     let mut messages = vec![];
     for (whose, application, templates) in [
-        ("the artifact's configuration", base.application, &templates),
-        ("configurationOverrides", over.application, &changes),
+        ("the artifact's configuration", base.and_then(|base| base.application.as_ref()), &templates),
+        ("configurationOverrides", over.and_then(|over| over.application.as_ref()), &changes),
     ] {
-        let application = application.unwrap_or_default();
-        let keys = application.env.into_iter().map(|env| env.key);
-        let paths = application.file_mounts.into_iter().map(|file| clean_path(&file.mount_path));
-        let names = templates.iter().map(|name| (*name).to_owned());
+        let keys = application.into_iter().flat_map(|application| &application.env);
+        let keys = keys.map(|env| Cow::from(&env.key));
+        let paths = application.into_iter().flat_map(|application| &application.file_mounts);
+        let paths = paths.map(|file| Cow::from(clean_path(&file.mount_path)));
+        let names = templates.iter().map(|name| Cow::from(*name));
         let twice = repeated(keys)
             .map(|key| format!("env {key}"))
             .chain(repeated(paths).map(|path| format!("fileMounts {path}")))
@@ -182,8 +187,10 @@ pub(super) fn contradictions(artifact: &DeployableArtifact, deployment: &Deploym
 }
 
 /// What is there more than once.
-fn repeated(names: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
-    let mut seen = BTreeSet::new();
-    let repeated: BTreeSet<String> = names.filter(|name| !seen.insert(name.clone())).collect();
+fn repeated<'a>(names: impl Iterator<Item = Cow<'a, str>>) -> impl Iterator<Item = Cow<'a, str>> {
+    let (mut seen, mut repeated) = (BTreeSet::new(), BTreeSet::new());
+    for name in names {
+        repeated.extend(seen.replace(name));
+    }
     repeated.into_iter()
 }

@@ -16,6 +16,7 @@ use super::{
     place::Place,
     wiring::{Wiring, invalid},
 };
+use crate::core::json::{list, map};
 
 /// A port of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(super) struct Pod<'a> {
     pub image: &'a str,
     pub application: &'a Application,
     pub ports: &'a [Port],
-    pub wiring: &'a Wiring,
+    pub wiring: Wiring,
     /// Secret of the namespace with which the image is pulled.
     pub pull_secret: Option<&'a str>,
     pub checksum: Option<&'a str>,
@@ -63,10 +64,11 @@ pub(super) struct Pod<'a> {
 
 impl Pod<'_> {
     /// The template of a workload whose pods run all the time. They see a changed value only when they are made anew.
-    pub fn serving(&self, place: &Place) -> Value {
+    pub fn serving(self, place: &Place) -> Value {
+        let checksum = self.checksum;
         let mut template = self.template(place, "Always");
         // Only if they see one: a plain workload that is taken over is not restarted.
-        if let Some(checksum) = self.checksum {
+        if let Some(checksum) = checksum {
             template["metadata"]["annotations"] = json!({annotations::CONFIGURATION_CHECKSUM: checksum});
         }
         template
@@ -74,24 +76,25 @@ impl Pod<'_> {
 
     /// The template of a task. Each run sees the values of the day, and a run that is over has nothing to see: no
     /// checksum, which would make it another task.
-    pub fn task(&self, place: &Place) -> Value {
+    pub fn task(self, place: &Place) -> Value {
         self.template(place, "Never")
     }
 
-    fn template(&self, place: &Place, restart: &str) -> Value {
+    fn template(mut self, place: &Place, restart: &str) -> Value {
+        let [env, mounts, volumes] = std::mem::take(&mut self.wiring).into_parts();
         let mut spec = Map::new();
         spec.insert("restartPolicy".to_owned(), restart.into());
-        spec.insert("containers".to_owned(), json!([self.container()]));
-        put(&mut spec, "volumes", self.wiring.volumes());
+        spec.insert("containers".to_owned(), list([self.container(env, mounts)]));
+        put(&mut spec, "volumes", volumes);
         put(
             &mut spec,
             "imagePullSecrets",
             self.pull_secret.iter().map(|name| json!({"name": name})).collect(),
         );
-        json!({"metadata": {"labels": place.workload_labels}, "spec": spec})
+        map([("metadata", json!({"labels": place.workload_labels})), ("spec", spec.into())])
     }
 
-    fn container(&self) -> Value {
+    fn container(&self, env: Vec<Value>, mounts: Vec<Value>) -> Value {
         let ports = self
             .ports
             .iter()
@@ -101,8 +104,8 @@ impl Pod<'_> {
         container.insert("image".to_owned(), self.image.into());
         put(&mut container, "args", self.application.args.iter().map(|arg| json!(arg)).collect());
         put(&mut container, "ports", ports.collect());
-        put(&mut container, "env", self.wiring.env.clone());
-        put(&mut container, "volumeMounts", self.wiring.mounts());
+        put(&mut container, "env", env);
+        put(&mut container, "volumeMounts", mounts);
         if let Some(limits) = &self.application.resource_limits {
             let limits: BTreeMap<&str, &str> = [("cpu", &limits.cpu), ("memory", &limits.memory)]
                 .into_iter()

@@ -69,17 +69,24 @@ pub(super) fn file_name(key: &str) -> String {
 
 /// The shortest way to write an absolute path.
 pub(super) fn clean_path(path: &str) -> String {
-    let mut segments = vec![];
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
-            }
-            segment => segments.push(segment),
+    let mut clean = String::with_capacity(path.len() + 1);
+    // Byte by byte: looking for each slash anew takes longer where segments are short, and there may be hundreds of them.
+    let mut start = 0;
+    for (end, byte) in path.bytes().chain([b'/']).enumerate() {
+        if byte != b'/' {
+            continue;
         }
+        match &path[start..end] {
+            "" | "." => {}
+            ".." => clean.truncate(clean.rfind('/').unwrap_or(0)),
+            segment => {
+                clean.push('/');
+                clean.push_str(segment);
+            }
+        }
+        start = end + 1;
     }
-    format!("/{}", segments.join("/"))
+    if clean.is_empty() { "/".to_owned() } else { clean }
 }
 
 /// A text as a value in YAML, quoted where it would be read as something else.

@@ -15,6 +15,7 @@ use super::{
     sources::{Carrier, Sources, Spot},
     values::{clean_path, file_name, variable},
 };
+use crate::core::json::map;
 
 /// Where secret values are mounted that are only used as variables.
 const SECRETS_FOLDER: &str = "/mnt/secrets-store";
@@ -22,7 +23,7 @@ const SECRETS_FOLDER: &str = "/mnt/secrets-store";
 /// Variables and files of a container.
 #[derive(Default)]
 pub(super) struct Wiring {
-    pub env: Vec<Value>,
+    env: Vec<Value>,
     /// By name.
     volumes: BTreeMap<String, Value>,
     /// By path, so that a folder is mounted before what is inside it.
@@ -70,12 +71,10 @@ pub(super) fn invalid(message: String) -> Problem {
 }
 
 impl Wiring {
-    pub fn volumes(&self) -> Vec<Value> {
-        self.volumes.values().cloned().collect()
-    }
-
-    pub fn mounts(&self) -> Vec<Value> {
-        self.mounts.values().map(|mount| mount.body.clone()).collect()
+    /// Variables, mounts and volumes.
+    pub fn into_parts(self) -> [Vec<Value>; 3] {
+        let mounts = self.mounts.into_values().map(|mount| mount.body);
+        [self.env, mounts.collect(), self.volumes.into_values().collect()]
     }
 
     /// Direct values, references, and then what comes from whole sources; the first two in the order in which they are
@@ -97,7 +96,7 @@ impl Wiring {
                 }
                 (None, Some(from)) => {
                     if let Some(spot) = sources.one(from, &format!("env {key}")) {
-                        mapped.push(json!({"name": key, "valueFrom": reference(&spot)}));
+                        mapped.push(map([("name", key.as_str().into()), ("valueFrom", reference(&spot))]));
                         vaulted.push(spot);
                     }
                 }
@@ -130,11 +129,12 @@ impl Wiring {
                 )));
             }
             if let Some(spot) = spots.into_iter().next() {
-                whole.push(json!({"name": name, "valueFrom": reference(&spot)}));
+                whole.push(map([("name", name.into()), ("valueFrom", reference(&spot))]));
                 vaulted.push(spot);
             }
         }
-        self.env = [direct, mapped, whole].concat();
+        self.env = direct;
+        self.env.extend(mapped.into_iter().chain(whole));
         for spot in vaulted.into_iter().filter(|spot| spot.carrier == Carrier::Vault) {
             self.secrets_for_env(&spot, problems);
         }
@@ -199,8 +199,8 @@ impl Wiring {
 fn reference(spot: &Spot) -> Value {
     let key = json!({"name": spot.object, "key": spot.key});
     match spot.carrier {
-        Carrier::ConfigMap => json!({"configMapKeyRef": key}),
-        Carrier::Vault | Carrier::Secret => json!({"secretKeyRef": key}),
+        Carrier::ConfigMap => map([("configMapKeyRef", key)]),
+        Carrier::Vault | Carrier::Secret => map([("secretKeyRef", key)]),
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     place::Place,
     pod::{Pod, Port},
 };
+use crate::core::json::map;
 
 /// Processor time, in percent of what is asked for, that is aimed at when nothing is said.
 const DEFAULT_CPU_THRESHOLD: i32 = 80;
@@ -76,23 +77,21 @@ impl Runs {
     }
 
     /// The workload.
-    pub fn workload(&self, inputs: &Inputs<'_>, place: &Place, pod: &Pod<'_>) -> DynamicObject {
+    pub fn workload(&self, inputs: &Inputs<'_>, place: &Place, pod: Pod<'_>) -> DynamicObject {
         let settings = inputs.settings;
         match self {
             Self::Always { .. } => {
                 // No replicas: they are whoever scales the workload's, but for those that it is made with.
-                let mut spec = json!({
-                    "selector": {"matchLabels": place.workload_labels},
-                    "template": pod.serving(place),
-                });
+                let mut spec = json!({"selector": {"matchLabels": place.workload_labels}});
+                spec["template"] = pod.serving(place);
                 if let Some(limit) = inputs.deployment.spec.revision_history_limit {
                     spec["revisionHistoryLimit"] = limit.into();
                 }
                 let name = place.name(NameKind::Object);
-                place.own("apps/v1", "Deployment", name, json!({"spec": spec}))
+                place.own("apps/v1", "Deployment", name, map([("spec", spec)]))
             }
             Self::Scheduled { schedule, disabled } => {
-                let body = json!({"spec": {
+                let mut body = json!({"spec": {
                     "schedule": schedule.cron,
                     "timeZone": schedule.timezone.as_deref().unwrap_or("Etc/UTC"),
                     "concurrencyPolicy": "Forbid",
@@ -103,20 +102,20 @@ impl Runs {
                             "activeDeadlineSeconds": settings.task_deadline,
                             "backoffLimit": settings.task_retries,
                             "ttlSecondsAfterFinished": settings.task_kept,
-                            "template": pod.task(place),
                         },
                     },
                 }});
+                body["spec"]["jobTemplate"]["spec"]["template"] = pod.task(place);
                 place.own("batch/v1", "CronJob", place.name(NameKind::CronJob), body)
             }
             Self::Once { disabled } => {
                 // A finished Job stays: if Kubernetes removed it, it would be made anew and run again.
-                let body = json!({"spec": {
+                let mut body = json!({"spec": {
                     "suspend": disabled,
                     "activeDeadlineSeconds": settings.task_deadline,
                     "backoffLimit": settings.task_retries,
-                    "template": pod.task(place),
                 }});
+                body["spec"]["template"] = pod.task(place);
                 place.own("batch/v1", "Job", place.name(NameKind::Job), body)
             }
         }

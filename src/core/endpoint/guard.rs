@@ -73,13 +73,19 @@ pub(super) struct Limit {
     pub unit: String,
 }
 
+/// Any token will do.
+static NO_SCOPES: BTreeSet<String> = BTreeSet::new();
+
+/// An operation, its rules, and the places of those around it.
+pub(super) type Ordered<'a> = (&'a Operation, &'a Rules, Vec<usize>);
+
 /// Who may use a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access<'a> {
     /// Everybody whom the other guards let pass.
     Any,
     /// Who has a token with these scopes.
-    Scopes(BTreeSet<String>),
+    Scopes(&'a BTreeSet<String>),
     /// Nobody.
     Nobody,
 }
@@ -269,7 +275,7 @@ impl Guard {
 
     /// The operations, each after those that match all of its requests as well, which are told by their places; of those,
     /// only the ones that have other rules.
-    pub fn in_order(&self) -> Vec<(&Operation, &Rules, Vec<usize>)> {
+    pub fn in_order(&self) -> Vec<Ordered<'_>> {
         let mut all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
         all.sort_by_cached_key(|(operation, _)| operation.literals());
         let overlaps = overlaps(&all);
@@ -279,19 +285,19 @@ impl Guard {
     }
 
     /// Who may use what is not an operation with rules of its own.
-    pub fn elsewhere(&self) -> Access {
+    pub fn elsewhere(&self) -> Access<'_> {
         match &self.token {
             None => Access::Any,
             Some(token) if token.listed => Access::Nobody,
-            Some(_) => Access::Scopes(BTreeSet::new()),
+            Some(_) => Access::Scopes(&NO_SCOPES),
         }
     }
 
     /// Who may use an operation.
-    pub fn access(&self, rules: &Rules) -> Access {
+    pub fn access<'a>(&self, rules: &'a Rules) -> Access<'a> {
         match &self.token {
             None => Access::Any,
-            Some(_) => Access::Scopes(rules.scopes.clone().unwrap_or_default()),
+            Some(_) => Access::Scopes(rules.scopes.as_ref().unwrap_or(&NO_SCOPES)),
         }
     }
 

@@ -3,7 +3,10 @@
 //! Operations are compared all with all at once: a set of operations is a row of bits, and what one segment of a path
 //! leaves over of it is one step. So the work is that of reading the operations, times a word for each 64 of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use super::paths;
 
@@ -69,28 +72,35 @@ impl Overlaps {
 impl Group {
     fn of(length: usize, members: &[(usize, Vec<&str>)]) -> Self {
         let none = Bits::new(members.len());
-        // Per segment: who has a parameter there, and who has which text.
+        // Per segment: who has a parameter there, and who has which text. Texts are looked up once and have numbers from then on.
         let mut parameters = vec![none.clone(); length];
-        let mut texts: Vec<HashMap<String, Bits>> = vec![HashMap::new(); length];
+        let mut texts: Vec<Vec<Bits>> = vec![vec![]; length];
+        let mut numbers: Vec<HashMap<Cow<'_, str>, usize>> = vec![HashMap::new(); length];
+        let mut read: Vec<Vec<Option<usize>>> = vec![];
         for (own, (_, segments)) in members.iter().enumerate() {
-            for (i, segment) in segments.iter().enumerate() {
+            let read_one = segments.iter().enumerate().map(|(i, segment)| {
                 if paths::is_parameter(segment) {
                     parameters[i].insert(own);
-                } else {
-                    texts[i].entry(segment.to_ascii_lowercase()).or_insert_with(|| none.clone()).insert(own);
+                    return None;
                 }
-            }
+                let number = *numbers[i].entry(lower_case(segment)).or_insert(texts[i].len());
+                if number == texts[i].len() {
+                    texts[i].push(none.clone());
+                }
+                texts[i][number].insert(own);
+                Some(number)
+            });
+            read.push(read_one.collect());
         }
         let mut group = Self::default();
-        for (own, (place, segments)) in members.iter().enumerate() {
+        for (own, ((place, _), segments)) in members.iter().zip(read).enumerate() {
             let (mut common, mut narrower, mut wider) = (none.not(), none.clone(), none.clone());
-            for (i, segment) in segments.iter().enumerate() {
-                if paths::is_parameter(segment) {
-                    wider = wider.or(&parameters[i].not());
+            for (i, text) in segments.into_iter().enumerate() {
+                if let Some(number) = text {
+                    common.keep(&texts[i][number], &parameters[i]);
+                    narrower.add(&parameters[i]);
                 } else {
-                    let same = texts[i].get(&segment.to_ascii_lowercase()).unwrap_or(&none);
-                    common = common.and(&same.or(&parameters[i]));
-                    narrower = narrower.or(&parameters[i]);
+                    wider.add_others(&parameters[i]);
                 }
             }
             group.members.push(*place);
@@ -100,6 +110,15 @@ impl Group {
             group.within.push(within);
         }
         group
+    }
+}
+
+/// A text in lower case; most are.
+fn lower_case(text: &str) -> Cow<'_, str> {
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text.into()
     }
 }
 
@@ -124,20 +143,27 @@ impl Bits {
     }
 
     fn and(&self, other: &Self) -> Self {
-        self.with(other, |a, b| a & b)
+        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
+        Self { words, count: self.count }
     }
 
-    fn or(&self, other: &Self) -> Self {
-        self.with(other, |a, b| a | b)
+    /// Keeps what is in one of the two.
+    fn keep(&mut self, one: &Self, other: &Self) {
+        let both = one.words.iter().zip(&other.words);
+        self.words.iter_mut().zip(both).for_each(|(word, (one, other))| *word &= one | other);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Adds what is not in the other.
+    fn add_others(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= !other);
     }
 
     fn not(&self) -> Self {
         Self { words: self.words.iter().map(|word| !word).collect(), count: self.count }
-    }
-
-    fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
-        let words = self.words.iter().zip(&other.words).map(|(a, b)| join(*a, *b)).collect();
-        Self { words, count: self.count }
     }
 
     fn iter(&self) -> impl Iterator<Item = usize> {

@@ -114,11 +114,14 @@ impl Rewrite {
     /// case, what follows a semicolon, a slash at the end) is the same here, so that it cannot pass for one of theirs.
     pub fn before(mut self, prefix: &str, others: usize) -> Self {
         let own = self.pattern.trim_start_matches('^').trim_end_matches('$');
-        let own = own.strip_prefix(quoted(prefix).as_str()).unwrap_or(own);
-        self.pattern = format!("^{}(?i:{own})(?:;[^/]*)?/?$", quoted(prefix));
-        while self.pattern.len() <= others {
-            self.pattern.insert_str(self.pattern.len() - 1, "(?:)");
+        let prefix = quoted(prefix);
+        let own = own.strip_prefix(prefix.as_str()).unwrap_or(own);
+        let mut pattern = format!("^{prefix}(?i:{own})(?:;[^/]*)?/?");
+        while pattern.len() < others {
+            pattern.push_str("(?:)");
         }
+        pattern.push('$');
+        self.pattern = pattern;
         self
     }
 }
@@ -126,19 +129,33 @@ impl Rewrite {
 /// Escapes exactly what means something in a pattern: routes that are there already are compared with the result.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
-    for c in text.chars() {
-        if r"\.+*?()|[]{}^$".contains(c) {
-            quoted.push('\\');
-        }
-        quoted.push(c);
-    }
+    push_quoted(&mut quoted, text);
     quoted
+}
+
+fn push_quoted(pattern: &mut String, text: &str) {
+    for c in text.chars() {
+        if matches!(c, '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
 }
 
 /// [`quoted`], with parameters that match one segment.
 fn with_parameters(path: &str) -> String {
-    let segment = |segment: &str| if is_parameter(segment) { "[^/]+".to_owned() } else { quoted(segment) };
-    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+    let mut pattern = String::with_capacity(2 * path.len());
+    for (i, segment) in path.split('/').enumerate() {
+        if i > 0 {
+            pattern.push('/');
+        }
+        if is_parameter(segment) {
+            pattern.push_str("[^/]+");
+        } else {
+            push_quoted(&mut pattern, segment);
+        }
+    }
+    pattern
 }
 
 #[cfg(test)]

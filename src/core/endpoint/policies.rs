@@ -15,10 +15,13 @@ use sha1::{Digest, Sha1};
 use super::{
     Inputs, Plan, Problem,
     guard::{Access, Guard, Limit, Token},
-    routes::ENVOY,
+    routes::{Drawing, ENVOY},
     ways::Way,
 };
-use crate::core::settings::Reach;
+use crate::core::{
+    json::{list, map},
+    settings::Reach,
+};
 
 /// What the copies of Secrets are told apart by.
 const API_KEYS: &str = "api-keys";
@@ -28,44 +31,42 @@ const HTPASSWD: &str = ".htpasswd";
 /// Key of a Secret that holds a password.
 const PASSWORD: &str = "password";
 
-/// What a route needs before it is opened.
+/// What a route needs before it is opened: the rules that [`security`] has for all routes of its way with what is its own.
 pub(super) fn guards(
-    plan: &Plan,
-    way: &Way,
+    drawing: &Drawing<'_>,
     route_kind: &str,
     name: &str,
-    access: &Access,
+    access: Access<'_>,
     limit: Option<&Limit>,
 ) -> Vec<DynamicObject> {
-    let target = json!([{"group": "gateway.networking.k8s.io", "kind": route_kind, "name": name}]);
+    let target = || json!([{"group": "gateway.networking.k8s.io", "kind": route_kind, "name": name}]);
     let mut guards = vec![];
-    if let Some(mut spec) = security(plan, way, access) {
-        spec.insert("targetRefs".to_owned(), target.clone());
-        guards.push(plan.own(way.reach, ENVOY, "SecurityPolicy", name.to_owned(), json!({"spec": spec})));
+    if !drawing.security.is_empty() {
+        let mut spec = drawing.security.clone();
+        let token = drawing.way.guard.token.as_ref();
+        if let Some(authorization) = token.and_then(|token| authorization(token, access)) {
+            spec.insert("authorization".to_owned(), authorization);
+        }
+        spec.insert("targetRefs".to_owned(), target());
+        let body = map([("spec", spec.into())]);
+        guards.push(drawing.own(ENVOY, "SecurityPolicy", name.to_owned(), body));
     }
     if let Some(limit) = limit {
         let rule = json!({"limit": {"requests": limit.requests, "unit": limit.unit}});
-        let spec = json!({"targetRefs": target, "rateLimit": {"type": "Local", "local": {"rules": [rule]}}});
-        guards.push(plan.own(
-            way.reach,
-            ENVOY,
-            "BackendTrafficPolicy",
-            name.to_owned(),
-            json!({"spec": spec}),
-        ));
+        let local = map([("rules", list([rule]))]);
+        let limited = map([("type", "Local".into()), ("local", local)]);
+        let body = map([("spec", map([("targetRefs", target()), ("rateLimit", limited)]))]);
+        guards.push(drawing.own(ENVOY, "BackendTrafficPolicy", name.to_owned(), body));
     }
     guards
 }
 
-/// Everything that decides who gets in, in one policy: a gateway takes one per route.
-fn security(plan: &Plan, way: &Way, access: &Access) -> Option<Map<String, Value>> {
+/// Everything that decides who gets in, in one policy, since a gateway takes one per route: what all routes of a way have.
+pub(super) fn security(plan: &Plan, way: &Way) -> Map<String, Value> {
     let Guard { token, api_key, basic, cors, .. } = &way.guard;
     let mut spec = Map::new();
     if let Some(token) = token {
         spec.insert("jwt".to_owned(), jwt(token));
-        if let Some(authorization) = authorization(token, access) {
-            spec.insert("authorization".to_owned(), authorization);
-        }
     }
     if let Some(ApiKeyAuth { key_source, .. }) = api_key {
         spec.insert(
@@ -92,7 +93,7 @@ fn security(plan: &Plan, way: &Way, access: &Access) -> Option<Map<String, Value
             }),
         );
     }
-    (!spec.is_empty()).then_some(spec)
+    spec
 }
 
 /// The one provider of an environment's tokens.
@@ -109,7 +110,7 @@ fn jwt(token: &Token) -> Value {
 }
 
 /// What a token must allow; nothing if every valid one will do.
-fn authorization(token: &Token, access: &Access) -> Option<Value> {
+fn authorization(token: &Token, access: Access<'_>) -> Option<Value> {
     let scopes = match access {
         Access::Any => return None,
         Access::Nobody => return Some(json!({"defaultAction": "Deny"})),
@@ -130,8 +131,8 @@ fn authorization(token: &Token, access: &Access) -> Option<Value> {
         return None;
     }
     principal.insert("provider".to_owned(), PROVIDER.into());
-    let rule = json!({"action": "Allow", "principal": {"jwt": principal}});
-    Some(json!({"defaultAction": "Deny", "rules": [rule]}))
+    let rule = map([("action", "Allow".into()), ("principal", map([("jwt", principal.into())]))]);
+    Some(map([("defaultAction", "Deny".into()), ("rules", list([rule]))]))
 }
 
 fn copy_name(plan: &Plan, reach: Reach, part: &str) -> String {

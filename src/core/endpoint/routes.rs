@@ -1,61 +1,91 @@
 //! Routes: one for everything below the Endpoint's path, and one per operation that has rules of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kantor_api::{
     annotations,
     endpoint::EndpointType,
     names::{self, NameKind},
 };
-use kube::ResourceExt;
-use serde_json::{Value, json};
+use kube::{ResourceExt, api::DynamicObject};
+use serde_json::{Map, Value, json};
 
 use super::{
     GuardedRoute, Plan,
     backend::{self, Backend},
-    guard::{Access, Limit, Operation},
+    guard::{Access, Limit, Operation, Ordered},
     noted, paths, policies,
     ways::{Entrance, Way},
 };
-use crate::core::hostnames::key::ClaimKey;
+use crate::core::{
+    hostnames::key::ClaimKey,
+    json::{list, map},
+};
 
 /// API group and version of routes.
 const GATEWAY_API: &str = "gateway.networking.k8s.io/v1";
 /// API group and version of what Envoy Gateway adds.
 pub(super) const ENVOY: &str = "gateway.envoyproxy.io/v1alpha1";
 
-/// The routes of an entrance under the hosts that were granted.
+/// The routes of an entrance under the hosts that were granted; `operations` are those of the way, in order.
 pub(super) fn of(
     plan: &Plan,
     way: &Way,
     entrance: &Entrance,
+    operations: &[Ordered<'_>],
     granted: &BTreeSet<ClaimKey>,
 ) -> Vec<GuardedRoute> {
     let keys: Vec<&ClaimKey> = entrance.keys.iter().filter(|key| granted.contains(key)).collect();
     if keys.is_empty() {
         return vec![];
     }
-    let drawing = Drawing { plan, way, entrance, keys };
+    let drawing = Drawing::new(plan, way, entrance, &keys);
     let mut routes = vec![drawing.everything()];
     let mut lengths: Vec<usize> = vec![];
-    for (operation, rules, wider) in way.guard.in_order() {
+    for (operation, rules, wider) in operations {
         let limit = rules.limit.as_ref().or(way.guard.limit.as_ref());
         let longest = wider.iter().filter_map(|i| lengths.get(*i)).max().copied();
-        let (route, length) = drawing.operation(operation, &way.guard.access(rules), limit, longest);
+        let (route, length) = drawing.operation(operation, way.guard.access(rules), limit, longest);
         lengths.push(length);
         routes.push(route);
     }
     routes
 }
 
-struct Drawing<'a> {
+/// What the routes of an entrance are drawn with. There may be hundreds: what they have in common is made once.
+pub(super) struct Drawing<'a> {
     plan: &'a Plan,
-    way: &'a Way,
+    pub(super) way: &'a Way,
     entrance: &'a Entrance,
-    keys: Vec<&'a ClaimKey>,
+    labels: BTreeMap<String, String>,
+    hostnames: Value,
+    /// The claims as routes note them.
+    noted: String,
+    backend: Value,
+    /// What all security policies have.
+    pub(super) security: Map<String, Value>,
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    fn new(plan: &'a Plan, way: &'a Way, entrance: &'a Entrance, keys: &[&ClaimKey]) -> Self {
+        let notes: Vec<String> = keys.iter().map(|key| noted(key)).collect();
+        Self {
+            plan,
+            way,
+            entrance,
+            labels: plan.labels(way.reach),
+            hostnames: keys.iter().map(|key| key.hostname.as_str()).collect(),
+            noted: notes.join(" "),
+            backend: backend::reference(plan, way.reach),
+            security: policies::security(plan, way),
+        }
+    }
+
+    /// An object that goes with the routes.
+    pub(super) fn own(&self, api_version: &str, kind: &str, name: String, body: Value) -> DynamicObject {
+        self.plan.labelled(self.labels.clone(), api_version, kind, name, body)
+    }
+
     fn everything(&self) -> GuardedRoute {
         let (kind, rule) = match self.plan.type_ {
             EndpointType::TCP => ("TCPRoute", json!({})),
@@ -64,7 +94,7 @@ impl Drawing<'_> {
             _ => ("HTTPRoute", self.below_the_path()),
         };
         let guard = &self.way.guard;
-        self.route(kind, &[], rule, &guard.elsewhere(), guard.limit.as_ref(), None)
+        self.route(kind, self.name(&[]), rule, guard.elsewhere(), guard.limit.as_ref(), None)
     }
 
     /// Everything below the path, with the public part of it taken off.
@@ -92,7 +122,7 @@ impl Drawing<'_> {
     fn operation(
         &self,
         operation: &Operation,
-        access: &Access,
+        access: Access<'_>,
         limit: Option<&Limit>,
         longest: Option<usize>,
     ) -> (GuardedRoute, usize) {
@@ -114,13 +144,14 @@ impl Drawing<'_> {
                     }}],
                 });
                 let filter = self.filter(&rewrite);
-                let route = self.route("HTTPRoute", &[method, target], rule, access, limit, Some(filter));
+                let route = self.route("HTTPRoute", name, rule, access, limit, Some(filter));
                 (route, rewrite.pattern.len())
             }
             Operation::Grpc { service, method } => {
                 let matched = json!({"type": "Exact", "service": service, "method": method});
                 let rule = json!({"matches": [{"method": matched}]});
-                (self.route("GRPCRoute", &[service, method], rule, access, limit, None), 0)
+                let name = self.name(&[service, method]);
+                (self.route("GRPCRoute", name, rule, access, limit, None), 0)
             }
         }
     }
@@ -137,7 +168,7 @@ impl Drawing<'_> {
         if let Some(hostname) = hostname {
             change["hostname"] = hostname;
         }
-        json!({"spec": {"urlRewrite": change}})
+        map([("spec", map([("urlRewrite", change)]))])
     }
 
     /// Name of a route, and of all that goes with it.
@@ -153,17 +184,18 @@ impl Drawing<'_> {
     fn route(
         &self,
         kind: &str,
-        parts: &[&str],
+        name: String,
         mut rule: Value,
-        access: &Access,
+        access: Access<'_>,
         limit: Option<&Limit>,
         filter: Option<Value>,
     ) -> GuardedRoute {
-        let (plan, way, name) = (self.plan, self.way, self.name(parts));
+        let (plan, way) = (self.plan, self.way);
         let (gateway, namespace) = &way.gateway;
         let mut parent = json!({"name": gateway, "namespace": namespace});
-        rule["backendRefs"] = json!([backend::reference(plan, way.reach)]);
-        let mut spec = json!({"rules": [rule]});
+        rule["backendRefs"] = list([self.backend.clone()]);
+        let mut spec = Map::new();
+        spec.insert("rules".to_owned(), list([rule]));
         let api_version = match plan.type_ {
             EndpointType::TCP | EndpointType::UDP => {
                 if let Backend::Service { port, .. } = &plan.backend {
@@ -175,17 +207,15 @@ impl Drawing<'_> {
                 format!("gateway.networking.k8s.io/{version}")
             }
             _ => {
-                spec["hostnames"] = self.keys.iter().map(|key| key.hostname.as_str()).collect();
+                spec.insert("hostnames".to_owned(), self.hostnames.clone());
                 GATEWAY_API.to_owned()
             }
         };
-        spec["parentRefs"] = json!([parent]);
-        let mut guards = policies::guards(plan, way, kind, &name, access, limit);
-        guards
-            .extend(filter.map(|filter| plan.own(way.reach, ENVOY, "HTTPRouteFilter", name.clone(), filter)));
-        let mut route = plan.own(way.reach, &api_version, kind, name, json!({"spec": spec}));
-        let keys: Vec<String> = self.keys.iter().map(|key| noted(key)).collect();
-        route.annotations_mut().insert(annotations::HOSTNAMES.to_owned(), keys.join(" "));
+        spec.insert("parentRefs".to_owned(), list([parent]));
+        let mut guards = policies::guards(self, kind, &name, access, limit);
+        guards.extend(filter.map(|filter| self.own(ENVOY, "HTTPRouteFilter", name.clone(), filter)));
+        let mut route = self.own(&api_version, kind, name, map([("spec", spec.into())]));
+        route.annotations_mut().insert(annotations::HOSTNAMES.to_owned(), self.noted.clone());
         GuardedRoute { reach: way.reach, gateway: way.gateway.clone(), route, guards }
     }
 }

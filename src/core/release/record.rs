@@ -9,7 +9,7 @@ use kantor_api::{
 
 use super::Rendered;
 use crate::core::{
-    changes::{ObjectKey, object_key},
+    changes::{ObjectKey, ObjectKeyRef, object_key, object_key_ref},
     health::Health,
 };
 
@@ -53,7 +53,7 @@ impl Recorded {
             let place = removing_from(&mut all, plane);
             place.data_plane = as_now(&place.data_plane, plane);
             add_objects(place, self.resources.iter().filter(|resource| counts(resource)).map(item_of));
-            self.namespaces.iter().for_each(|name| add_namespace(place, name));
+            add_namespaces(place, &self.namespaces);
         }
         all.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
         all
@@ -84,42 +84,42 @@ pub fn record(
     is_sent: impl Fn(&InventoryItem) -> bool,
 ) -> Recorded {
     let namespaces: Vec<String> = namespaces.into_iter().collect();
+    let used: HashSet<&String> = namespaces.iter().collect();
     let stays = before.data_plane.as_ref().is_some_and(|before| is_on(before, plane));
-    let wanted: Vec<InventoryItem> = rendered.iter().map(Rendered::item).collect();
-    let keys: HashSet<ObjectKey> = wanted.iter().map(object_key).collect();
-    let is_wanted = |item: &InventoryItem| keys.contains(&object_key(item));
+    let wanted: HashSet<ObjectKeyRef<'_>> = rendered.iter().map(|rendered| rendered.wanted.key()).collect();
+    let is_wanted = |item: &InventoryItem| wanted.contains(&object_key_ref(item));
 
-    let mut removing = before.removing.clone();
     // What is wanted again was made before: it is known by its UID.
-    let mut known: HashMap<ObjectKey, ResourceStatus> = HashMap::new();
+    let mut known: HashMap<ObjectKeyRef<'_>, ResourceStatus> = HashMap::new();
+    for place in before.removing.iter().filter(|place| is_on(&place.data_plane, plane)) {
+        let again = place.objects.iter().filter(|item| is_wanted(item));
+        known.extend(again.map(|item| (object_key_ref(item), entry_of(String::new(), item.clone()))));
+    }
+    let mut removing = before.removing.clone();
     for place in removing.iter_mut().filter(|place| is_on(&place.data_plane, plane)) {
-        let (again, gone): (Vec<_>, Vec<_>) = place.objects.drain(..).partition(&is_wanted);
-        known.extend(again.into_iter().map(|item| (object_key(&item), entry_of(String::new(), item))));
-        place.objects = gone;
+        place.objects.retain(|item| !is_wanted(item));
         place.data_plane = as_now(&place.data_plane, plane);
-        place.namespaces.retain(|name| !namespaces.contains(name));
+        place.namespaces.retain(|name| !used.contains(name));
     }
     if let Some(old) = &before.data_plane {
         let mut leaving = vec![];
         for resource in &before.resources {
-            let item = item_of(resource);
-            if stays && is_wanted(&item) {
-                known.insert(object_key(&item), resource.clone());
+            let key = key_of(resource);
+            if stays && wanted.contains(&key) {
+                known.insert(key, resource.clone());
             } else if !resource.not_sent {
-                leaving.push(item);
+                leaving.push(item_of(resource));
             }
         }
         let old = if stays { &as_now(old, plane) } else { old };
         let old_place = removing_from(&mut removing, old);
         add_objects(old_place, leaving);
-        for name in before.namespaces.iter().filter(|name| !stays || !namespaces.contains(*name)) {
-            add_namespace(old_place, name);
-        }
+        add_namespaces(old_place, before.namespaces.iter().filter(|name| !stays || !used.contains(name)));
     }
     removing.retain(|place| !place.objects.is_empty() || !place.namespaces.is_empty());
 
-    let resources = rendered.iter().zip(wanted).map(|(rendered, item)| {
-        let (id, found) = (rendered.id.clone(), known.remove(&object_key(&item)));
+    let resources = rendered.iter().map(|rendered| {
+        let (id, item, found) = (rendered.id.clone(), rendered.item(), known.remove(&rendered.wanted.key()));
         // What may have been sent once may be there, whatever happens now.
         let not_sent = found.as_ref().is_none_or(|found| found.not_sent) && !is_sent(&item);
         match found {
@@ -135,14 +135,12 @@ pub fn adds_to(before: &ReleaseStatus, after: &Recorded) -> bool {
     let Some(plane) = after.data_plane.as_ref() else { return false };
     let known = Recorded::of(before).everything();
     let here: Vec<&RemovingObjects> = known.iter().filter(|place| is_on(&place.data_plane, plane)).collect();
-    let objects: HashSet<ObjectKey> = here.iter().flat_map(|place| &place.objects).map(object_key).collect();
-    let namespace_known = |name: &String| here.iter().any(|place| place.namespaces.contains(name));
+    let objects: HashSet<ObjectKeyRef<'_>> =
+        here.iter().flat_map(|place| &place.objects).map(object_key_ref).collect();
+    let namespaces: HashSet<&String> = here.iter().flat_map(|place| &place.namespaces).collect();
     before.data_plane.as_ref().is_none_or(|before| !is_on(before, plane))
-        || after
-            .resources
-            .iter()
-            .any(|resource| !resource.not_sent && !objects.contains(&object_key(&item_of(resource))))
-        || after.namespaces.iter().any(|name| !namespace_known(name))
+        || after.resources.iter().any(|resource| !resource.not_sent && !objects.contains(&key_of(resource)))
+        || after.namespaces.iter().any(|name| !namespaces.contains(name))
 }
 
 /// Whether a Release with this status has, or may have, objects in a namespace of a plane.
@@ -175,10 +173,16 @@ fn add_objects(place: &mut RemovingObjects, items: impl IntoIterator<Item = Inve
     }
 }
 
-fn add_namespace(place: &mut RemovingObjects, name: &String) {
-    if !place.namespaces.contains(name) {
-        place.namespaces.push(name.clone());
-    }
+fn add_namespaces<'n>(place: &mut RemovingObjects, names: impl IntoIterator<Item = &'n String>) {
+    let mut known: HashSet<String> = place.namespaces.iter().cloned().collect();
+    place.namespaces.extend(names.into_iter().filter(|name| known.insert((*name).clone())).cloned());
+}
+
+/// What tells the object apart that an entry of a status is about.
+fn key_of(resource: &ResourceStatus) -> ObjectKeyRef<'_> {
+    let [group, namespace] =
+        [&resource.group, &resource.namespace].map(|text| text.as_deref().unwrap_or_default());
+    (group, &resource.kind, namespace, &resource.name)
 }
 
 /// The object that an entry of a status is about.

@@ -12,11 +12,15 @@ use kantor_api::{
     names,
     release::ReleaseResource,
 };
-use kube::{ResourceExt, api::DynamicObject};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, TypeMeta},
+};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::namespaces::namespace_level;
-use crate::core::changes::{self, ObjectKey, Wanted, object_key, shown};
+use crate::core::changes::{self, ObjectKeyRef, Wanted, shown};
 
 /// One object of a Release as it shall be.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,8 +60,8 @@ impl Rendered {
     }
 
     fn is_namespace(&self) -> bool {
-        let item = self.item();
-        item.group.is_empty() && item.kind == "Namespace"
+        let (group, _, kind) = changes::identity_ref(&self.wanted.object);
+        group.is_empty() && kind == "Namespace"
     }
 }
 
@@ -98,10 +102,11 @@ pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
         return Err(problems);
     }
     leave_replicas_to_autoscalers(&mut rendered);
-    for Rendered { wanted, .. } in &mut rendered {
-        *wanted = Wanted { autoscaled: wanted.autoscaled, ..Wanted::new(wanted.object.clone()) };
-    }
-    Ok(rendered)
+    let complete = |Rendered { id, wanted }| {
+        let autoscaled = wanted.autoscaled;
+        Rendered { id, wanted: Wanted { autoscaled, ..Wanted::new(wanted.object) } }
+    };
+    Ok(rendered.into_iter().map(complete).collect())
 }
 
 /// How many bytes the objects of a Release may have together, as JSON: there has to be room for its status beside them.
@@ -110,7 +115,9 @@ const LARGEST: usize = 1 << 20;
 fn too_large(resources: &[ReleaseResource]) -> Option<Problem> {
     let mut size = 0;
     let last = resources.iter().find(|resource| {
-        size += serde_json::to_string(&resource.object).map_or(LARGEST, |text| text.len());
+        let mut length = Length(0);
+        let is_written = serde_json::to_writer(&mut length, &resource.object).is_ok();
+        size += if is_written { length.0 } else { LARGEST };
         size > LARGEST
     })?;
     let message = format!(
@@ -119,15 +126,28 @@ fn too_large(resources: &[ReleaseResource]) -> Option<Problem> {
     Some(Problem { id: last.id.clone(), message })
 }
 
+/// Counts what is written, and keeps nothing of it.
+struct Length(usize);
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Ids that stand for the object of another one.
 pub fn duplicates<'a>(rendered: impl IntoIterator<Item = &'a Rendered>) -> Vec<Problem> {
-    let mut taken: HashMap<ObjectKey, &str> = HashMap::new();
+    let mut taken: HashMap<ObjectKeyRef<'_>, &str> = HashMap::new();
     let mut problems = vec![];
     for Rendered { id, wanted } in rendered {
-        let item = wanted.item();
-        let first = *taken.entry(object_key(&item)).or_insert(id);
+        let first = *taken.entry(wanted.key()).or_insert(id);
         if first != id {
-            let message = format!("{} is also the object of id {first}", shown(&item));
+            let message = format!("{} is also the object of id {first}", shown(&wanted.item()));
             problems.push(Problem { id: id.clone(), message });
         }
     }
@@ -149,10 +169,9 @@ fn object(release: &Release, resource: &ReleaseResource) -> Result<DynamicObject
         return Err("the object is a List; write each of its items as a resource of its own".to_owned());
     }
     // The parser's text may quote values of the object, which may be secret.
-    let mut object: DynamicObject = serde_json::from_value(resource.object.clone())
+    let written = ObjectMeta::deserialize(&resource.object["metadata"])
         .map_err(|_| "metadata does not have the form that Kubernetes gives it; correct it".to_owned())?;
-    let written = std::mem::take(&mut object.metadata);
-    object.metadata = ObjectMeta {
+    let metadata = ObjectMeta {
         name: written.name,
         namespace: written.namespace.filter(|namespace| !namespace.is_empty()),
         labels: written.labels,
@@ -161,9 +180,15 @@ fn object(release: &Release, resource: &ReleaseResource) -> Result<DynamicObject
         finalizers: written.finalizers,
         ..ObjectMeta::default()
     };
-    if let Some(data) = object.data.as_object_mut() {
-        data.remove("status");
-    }
+    let types = TypeMeta {
+        api_version: text("/apiVersion").unwrap_or_default().to_owned(),
+        kind: text("/kind").unwrap_or_default().to_owned(),
+    };
+    let fields = resource.object.as_object().into_iter().flatten();
+    let data =
+        fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
+    let data = data.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut object = DynamicObject { types: Some(types), metadata, data: Value::Object(data) };
     decode_string_data(&mut object)?;
     mark(&mut object, release, &resource.id);
     Ok(object)
@@ -233,6 +258,9 @@ pub fn label_value(text: &str) -> String {
 fn leave_replicas_to_autoscalers(rendered: &mut [Rendered]) {
     let targets: BTreeSet<(String, String, String)> =
         rendered.iter().filter_map(|rendered| scale_target(&rendered.wanted.object)).collect();
+    if targets.is_empty() {
+        return;
+    }
     for Rendered { wanted, .. } in rendered {
         let item = wanted.item();
         if targets.contains(&(item.namespace, item.kind, item.name))
@@ -246,8 +274,8 @@ fn leave_replicas_to_autoscalers(rendered: &mut [Rendered]) {
 
 /// Namespace, kind and name of the workload that an autoscaler targets.
 fn scale_target(object: &DynamicObject) -> Option<(String, String, String)> {
-    let (group, _, kind) = changes::identity(object);
-    let default_kind = match (group.as_str(), kind.as_str()) {
+    let (group, _, kind) = changes::identity_ref(object);
+    let default_kind = match (group, kind) {
         ("autoscaling", "HorizontalPodAutoscaler") => None,
         ("keda.sh", "ScaledObject") => Some("Deployment"),
         _ => return None,
@@ -264,8 +292,8 @@ pub fn namespaces(rendered: &[Rendered]) -> BTreeSet<String> {
         .filter(|rendered| rendered.is_namespace())
         .map(|rendered| rendered.item().name)
         .collect();
-    let used = rendered.iter().filter_map(|rendered| rendered.wanted.object.namespace());
-    used.filter(|namespace| !own.contains(namespace)).collect()
+    let used = rendered.iter().filter_map(|rendered| rendered.wanted.object.metadata.namespace.as_ref());
+    used.filter(|namespace| !own.contains(*namespace)).cloned().collect()
 }
 
 /// A namespace that is made for the objects of a Release.
