@@ -23,7 +23,7 @@ use kantor::{
 };
 use kantor_api::{
     Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
-    DeploymentTrack, Endpoint, Environment, Project, Release, bounds,
+    DeploymentTrack, Endpoint, Environment, Project, Release, bounds, release::ReleaseStatus,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -37,8 +37,8 @@ const OTHERS: usize = 1000;
 
 fn main() {
     let mut all =
-        vec![endpoint_plain(), endpoint_chain(), endpoint_secrets(), pipeline(), configured(), released()];
-    all.push(configuration_group());
+        vec![endpoint_plain(), endpoint_chain(), endpoint_repeated(), endpoint_claims(), endpoint_secrets()];
+    all.extend([pipeline(), configured(), released(false), released(true), configuration_group()]);
     println!("{}", json!(all));
 }
 
@@ -119,13 +119,21 @@ fn of<K: DeserializeOwned>(kind: &str, name: &str, rest: Value) -> K {
     serde_json::from_value(object).expect("an object")
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "made by the caller for this alone")]
+/// An API with these policies, for everybody and for the organization, under the Endpoint's own hosts as well.
 fn rest(policies: Vec<Value>) -> Value {
-    let side = json!({"enable": true, "policies": policies});
+    let mut spec = public(policies);
+    let visibilities = &mut spec["networkVisibilities"];
+    visibilities["organization"] = visibilities["public"].clone();
+    spec
+}
+
+/// The same for everybody alone.
+#[expect(clippy::needless_pass_by_value, reason = "made by the caller for this alone")]
+fn public(policies: Vec<Value>) -> Value {
     let hostnames: Vec<String> = (0..32).map(|i| format!("h{i}.shop.example")).collect();
     json!({
         "type": "REST", "backendRef": {"type": "componentRef", "componentRef": {"port": 80}},
-        "networkVisibilities": {"public": side, "organization": side}, "hostnames": hostnames,
+        "networkVisibilities": {"public": {"enable": true, "policies": policies}}, "hostnames": hostnames,
     })
 }
 
@@ -150,24 +158,50 @@ fn operations(targets: &[String], scopes: usize) -> Vec<Value> {
     targets.iter().enumerate().map(one).collect()
 }
 
-/// As many operations as there may be, each with other scopes.
+/// As many operations and routes as there may be, each with other scopes.
 fn endpoint_plain() -> Measured {
     let targets: Vec<String> = (0..bounds::OPERATIONS).map(|i| format!("/x{i}")).collect();
-    guarded("Endpoint with 256 operations", rest(vec![tokens(&operations(&targets, 32)), limits(&targets)]))
+    let spec = public(vec![tokens(&operations(&targets, 32)), limits(&targets)]);
+    guarded("Endpoint with 256 operations", spec, Some(2 * 257))
 }
 
-/// Each operation is within all before it: nothing is apart.
+/// As many routes as there may be, through all ways in. Each operation is within all before it: nothing is apart.
 fn endpoint_chain() -> Measured {
     let chain = |i: u32| -> String {
         (0..64)
             .map(|at| if at >= i % 64 { format!("/{{p{}}}", i / 64) } else { format!("/s{}", i / 64) })
             .collect()
     };
-    let targets: Vec<String> = (0..bounds::OPERATIONS).map(chain).collect();
-    guarded(
-        "Endpoint with operations within each other",
-        rest(vec![tokens(&operations(&targets, 1)), limits(&targets)]),
-    )
+    let targets: Vec<String> = (0..bounds::ROUTES / 4).map(chain).collect();
+    let spec = rest(vec![tokens(&operations(&targets, 1)), limits(&targets)]);
+    guarded("Endpoint with operations within each other", spec, Some(4 * 129))
+}
+
+/// As many routes as there may be, which repeat as many bytes as they may.
+fn endpoint_repeated() -> Measured {
+    let targets: Vec<String> = (0..bounds::OPERATIONS).map(|i| format!("/x{i}")).collect();
+    let mut policy = tokens(&operations(&targets, 1));
+    policy["policySpec"]["oauth2"]["jwt"]["claims"] =
+        json!([{"key": "group", "values": ["g".repeat(1024), "h".repeat(1024)]}]);
+    let spec = public(vec![policy, limits(&targets)]);
+    guarded("Endpoint with operations that repeat long claims", spec, Some(2 * 257))
+}
+
+/// As many claims as there may be: more than routes may repeat.
+fn endpoint_claims() -> Measured {
+    let targets: Vec<String> = (0..bounds::OPERATIONS).map(|i| format!("/x{i}")).collect();
+    let claims: Vec<Value> = (0..16)
+        .map(|claim| {
+            let values: Vec<String> = (0..128).map(|value| format!("{claim}-{value}")).collect();
+            json!({"key": format!("claim-{claim}"), "values": values})
+        })
+        .collect();
+    let policy = |i: usize| {
+        let mut policy = tokens(&operations(if i == 0 { &targets } else { &[] }, 1));
+        policy["policySpec"]["oauth2"]["jwt"]["claims"] = json!(claims);
+        policy
+    };
+    guarded("Endpoint with 65,536 claims", rest((0..16).map(policy).collect()), None)
 }
 
 /// As many names of Secrets as there may be.
@@ -177,11 +211,12 @@ fn endpoint_secrets() -> Measured {
         json!({"name": format!("keys-{i}"), "type": "api-key", "policySpec": {"apiKeyAuth": {
             "keySource": {"header": "x-key"}, "secretRefs": names}}})
     };
-    guarded("Endpoint with 4,096 names of Secrets", rest((0..16).map(policy).collect()))
+    guarded("Endpoint with 4,096 names of Secrets", rest((0..16).map(policy).collect()), None)
 }
 
+/// Measures an Endpoint that has so many routes, or that is refused.
 #[expect(clippy::needless_pass_by_value, reason = "json! makes values")]
-fn guarded(name: &'static str, spec: Value) -> Measured {
+fn guarded(name: &'static str, spec: Value, routes: Option<usize>) -> Measured {
     let endpoint: Endpoint = of("Endpoint", "api", json!({"spec": spec}));
     let site = Site::new();
     let settings = Settings::default();
@@ -206,7 +241,9 @@ fn guarded(name: &'static str, spec: Value) -> Measured {
             },
             settings: &settings,
         });
-        plan.map(|plan| plan.render(&plan.claims()))
+        let rendered = plan.map(|plan| plan.render(&plan.claims()));
+        assert_eq!(rendered.as_ref().ok().map(|rendered| rendered.routes.len()), routes, "{name}");
+        rendered
     })
 }
 
@@ -257,13 +294,13 @@ impl Site {
 fn pipeline() -> Measured {
     let step = |i: usize| {
         let targets: Vec<Value> =
-            (0..64).map(|target| json!({"name": format!("{}-{i}-{target}", "e".repeat(80))})).collect();
+            (0..32).map(|target| json!({"name": format!("{}-{i}-{target}", "e".repeat(240))})).collect();
         json!({"sourceEnvironmentRef": format!("from-{i}"), "targetEnvironmentRefs": targets})
     };
-    let paths: Vec<Value> = (0..128).map(step).collect();
+    let paths: Vec<Value> = (0..64).map(step).collect();
     let pipeline: DeploymentPipeline =
         of("DeploymentPipeline", "long", json!({"spec": {"promotionPaths": paths}}));
-    measured("DeploymentPipeline with 8,192 targets", &pipeline, &[Kind::Environment, Kind::Project], || ())
+    measured("DeploymentPipeline with 2,048 targets", &pipeline, &[Kind::Environment, Kind::Project], || ())
 }
 
 /// As many variables and files as there may be, all of them changed by the Deployment, and a group of many values.
@@ -275,7 +312,7 @@ fn configured() -> Measured {
     };
     let files = |value: &str| -> Vec<Value> {
         (0..256)
-            .map(|i| json!({"mountPath": format!("{}/{i}", "/x".repeat(800)), "value": value.repeat(300)}))
+            .map(|i| json!({"mountPath": format!("{}/{i}", "/x".repeat(510)), "value": value.repeat(300)}))
             .collect()
     };
     let application = |value: &str| json!({"env": env(value), "fileMounts": files(value)});
@@ -351,8 +388,8 @@ fn configuration_group() -> Measured {
     measured("ConfigurationGroup of 512 keys", &group(), &[Kind::Deployment], || ())
 }
 
-/// As many objects as there may be, of as many bytes.
-fn released() -> Measured {
+/// As many objects as there may be, of as many bytes. They are new, or all are recorded already.
+fn released(is_recorded: bool) -> Measured {
     let data: BTreeMap<String, String> =
         (0..10).map(|i| (format!("key-{i}"), "value of a setting".to_owned())).collect();
     let object = |i: u32| {
@@ -368,12 +405,24 @@ fn released() -> Measured {
             "owner": {"projectName": "p", "componentName": "c"}, "environmentName": "e", "resources": resources,
         }}),
     );
-    let status = kantor_api::release::ReleaseStatus::default();
     let plane =
         kantor_api::common::PlaneRecord { namespace: "acme".into(), name: "plane".into(), cluster_uid: None };
-    measured("Release of 2,000 objects", &release, &[Kind::Environment], || {
+    let work = |status: &ReleaseStatus| {
         let rendered = release::render(&release).expect("it can be rendered");
         let namespaces: BTreeSet<String> = release::namespaces(&rendered);
-        release::record(&status, &plane, &rendered, namespaces, |_| true)
-    })
+        let recorded = release::record(status, &plane, &rendered, namespaces, |_| true);
+        (rendered, recorded)
+    };
+    let (mut name, mut status) = ("Release of 2,000 objects", ReleaseStatus::default());
+    if is_recorded {
+        let recorded = work(&status).1;
+        name = "Release of 2,000 objects that are recorded";
+        status = ReleaseStatus {
+            data_plane: recorded.data_plane,
+            resources: recorded.resources,
+            namespaces: recorded.namespaces,
+            ..status
+        };
+    }
+    measured(name, &release, &[Kind::Environment], || work(&status))
 }

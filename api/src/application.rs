@@ -114,7 +114,7 @@ pub struct EnvFrom {
 )]
 pub struct FileMount {
     /// Absolute path of the file in the container, without `:`.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = bounds::PATH))]
     #[x_kube(validation = rules::mount_path())]
     pub mount_path: String,
     /// Its content.
@@ -150,7 +150,7 @@ pub struct MountRef {
     #[schemars(length(min = 1, max = bounds::NAME))]
     pub name: String,
     /// Absolute path of the folder in the container, without `:`.
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = bounds::PATH))]
     #[x_kube(validation = rules::mount_path())]
     pub mount_path: String,
 }

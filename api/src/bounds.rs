@@ -9,6 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 pub const NAME: u32 = 253;
 /// Characters of an address.
 pub const ADDRESS: u32 = 2048;
+/// Characters of the path of a file in a container.
+pub const PATH: u32 = 1024;
 /// Characters of an argument or of an environment variable: what Linux takes.
 pub const ARGUMENT: u32 = 131_072;
 /// Characters of a file or of a configuration value: what a ConfigMap takes.
@@ -21,6 +23,11 @@ pub const ITEMS: u32 = 256;
 pub const ENTRIES: u32 = 256;
 /// Operations of an API with rules of their own, in one policy and through one way in.
 pub const OPERATIONS: u32 = 256;
+/// Routes of such operations, through all ways in of an Endpoint together. Each has up to four objects on the data plane, and
+/// the status of the Endpoint has to name them all.
+pub const ROUTES: u32 = 512;
+/// Bytes that the routes of an Endpoint repeat of its host names and policies.
+pub const REPEATED: u32 = 2 << 20;
 /// Objects of a Release.
 pub const RESOURCES: u32 = 2000;
 /// Items of a list in a status: more than fit into an object of 1.5 MiB, which is what etcd takes. A status that was not

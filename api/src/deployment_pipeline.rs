@@ -25,7 +25,7 @@ use crate::bounds;
 pub struct DeploymentPipelineSpec {
     /// From which environment a component may go on to which others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = 64))]
     pub promotion_paths: Vec<PromotionPath>,
 }
 
@@ -37,7 +37,7 @@ pub struct PromotionPath {
     #[schemars(length(min = 1, max = bounds::NAME))]
     pub source_environment_ref: String,
     /// Environments that it may go on to.
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 32))]
     pub target_environment_refs: Vec<TargetEnvironment>,
 }
 

@@ -86,7 +86,7 @@ pub struct OAuth2 {
 pub struct Jwt {
     /// Claims that the token must carry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = 16))]
     pub claims: Vec<JwtClaim>,
     /// What the token must allow.
     pub authorization: Authorization,

@@ -197,6 +197,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Result<Plan, Vec<Problem>> {
     }
     let backend = backend::of(inputs, &mut problems);
     let ways = ways::of(inputs, &base, &mut problems);
+    problems.extend(ways::too_many(&ways));
     let secrets = policies::secrets(inputs, &ways, &mut problems);
     backend::check_parts(inputs, &ways, &mut problems);
     let (Some(backend), true) = (backend, problems.is_empty()) else {

@@ -301,6 +301,23 @@ impl Guard {
         }
     }
 
+    /// What each route repeats of it beside the scopes of its operation: the texts.
+    pub fn repeated(&self) -> impl Iterator<Item = &String> {
+        let claims = self.token.iter().flat_map(|token| &token.claims);
+        let claims = claims.flat_map(|claim| claim.values.iter().chain([&claim.key]));
+        let headers = self.token.iter().flat_map(|token| &token.headers);
+        let headers = headers.flat_map(|header| [&header.name, &header.header]);
+        let cors = self.cors.iter().flat_map(|cors| {
+            [&cors.allow_origins, &cors.allow_methods, &cors.allow_headers, &cors.expose_headers]
+        });
+        claims.chain(headers).chain(cors.flatten())
+    }
+
+    /// The scopes of all operations.
+    pub fn scopes(&self) -> impl Iterator<Item = &String> {
+        self.operations.values().flat_map(|rules| &rules.scopes).flatten()
+    }
+
     /// Whether it needs a gateway that knows more than routes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kantor_api::{
+    bounds,
     conditions::reasons,
     data_plane::PlaneGateway,
     endpoint::{BackendType, EndpointType, Visibility},
@@ -124,6 +125,42 @@ pub(super) fn of(inputs: &Inputs<'_>, base: &str, problems: &mut Vec<Problem>) -
     ways
 }
 
+/// What stands against the routes of all ways in together: each operation has one for each way and for each of its two sorts
+/// of hosts, and each repeats the rules of its way. All of them are recorded in the status, and read in one go.
+pub(super) fn too_many(ways: &[Way]) -> Option<Problem> {
+    let routes: usize = ways.iter().map(|way| way.guard.operations.len() * way.entrances.len()).sum();
+    if routes > bounds::ROUTES as usize {
+        let message = format!(
+            "its operations with rules of their own make {routes} routes, since each way in and each sort of host has its own; \
+             at most {} are possible: use parameters, or split the endpoint",
+            bounds::ROUTES
+        );
+        return Some(Problem::new(reasons::INVALID_ENDPOINT, message));
+    }
+    let size: usize = ways.iter().map(repeated).sum();
+    (size > bounds::REPEATED as usize).then(|| {
+        let message = format!(
+            "its routes repeat their host names, claims, headers, origins and scopes, which makes {size} bytes; at most {} are \
+             possible: use fewer of them, or split the endpoint",
+            bounds::REPEATED
+        );
+        Problem::new(reasons::INVALID_ENDPOINT, message)
+    })
+}
+
+/// How many bytes the routes of a way repeat. Each text counts with what it takes beside its characters.
+fn repeated(way: &Way) -> usize {
+    const BESIDE: usize = 64;
+    let size = |text: &String| text.len() + BESIDE;
+    let rules: usize = way.guard.repeated().map(size).sum();
+    let scopes: usize = way.guard.scopes().map(size).sum();
+    let of_entrance = |entrance: &Entrance| {
+        let hosts: usize = entrance.keys.iter().map(|key| size(&key.hostname)).sum();
+        (way.guard.operations.len() + 1) * (rules + hosts) + scopes
+    };
+    way.entrances.iter().map(of_entrance).sum()
+}
+
 /// Where the keys are found that sign the environment's tokens.
 fn jwks(inputs: &Inputs<'_>, gateway: &PlaneGateway, problems: &mut Vec<Problem>) -> String {
     let security = inputs.environment.spec.gateway.as_ref().and_then(|gateway| gateway.security.as_ref());
@@ -238,4 +275,45 @@ fn custom_hosts(
         ));
     }
     hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A way with so many operations, each with so many scopes, under the shared host and under so many of its own.
+    fn way(operations: usize, scopes: usize, hosts: usize) -> Way {
+        let scopes: Vec<String> = (0..scopes).map(|i| format!("scope-{i}")).collect();
+        let operations =
+            (0..operations).map(|i| json!({"target": format!("/x{i}"), "method": "GET", "scopes": scopes}));
+        let rest = json!({"claimsToHeaders": [], "operations": operations.collect::<Vec<_>>()});
+        let side = json!({"enable": true, "policies": [{"name": "tokens", "type": "oauth2", "policySpec": {"oauth2": {"jwt": {
+            "claims": [{"key": "group", "values": ["a", "b"]}], "authorization": {"apiType": "REST", "rest": rest},
+        }}}}]});
+        let mut problems = vec![];
+        let guard = Guard::of(&serde_json::from_value(side).unwrap(), EndpointType::REST, &mut problems);
+        assert_eq!(problems, []);
+        let shared = ClaimKey::provided("apis.example.com", "/p/c", "cluster").unwrap();
+        let own = (0..hosts).map(|i| ClaimKey::custom(&format!("h{i}.shop.example")).unwrap()).collect();
+        let entrances = vec![
+            Entrance { custom: false, keys: vec![shared], prefix: "/p/c".into() },
+            Entrance { custom: true, keys: own, prefix: String::new() },
+        ];
+        Way { reach: Reach::Public, gateway: ("g".into(), "n".into()), entrances, guard }
+    }
+
+    #[rstest]
+    #[case::no_operations(vec![way(0, 0, 32), way(0, 0, 32)], None)]
+    #[case::as_many_as_one_way_may_have(vec![way(256, 32, 32)], None)]
+    #[case::as_many_as_two_ways_may_have(vec![way(128, 8, 32), way(128, 8, 32)], None)]
+    #[case::too_many_routes(vec![way(129, 0, 1), way(128, 0, 1)], Some("514 routes"))]
+    #[case::too_much_repeated(vec![way(256, 64, 32)], Some("bytes; at most 2097152"))]
+    fn the_routes_of_all_ways_have_a_bound(#[case] ways: Vec<Way>, #[case] expected: Option<&str>) {
+        let problem = too_many(&ways).map(|problem| problem.message);
+        assert_eq!(problem.is_some(), expected.is_some(), "{problem:?}");
+        assert!(problem.unwrap_or_default().contains(expected.unwrap_or_default()));
+    }
 }

@@ -57,7 +57,11 @@ fn figures(measured: &[Measured]) -> Vec<Figure> {
     ] {
         let worst = measured.iter().max_by(|a, b| median(of(a)).total_cmp(&median(of(b))));
         let longest = figure(&format!("longest {what}"), worst.map_or(f64::NAN, |one| median(of(one))));
-        figures.push(longest.at_most(GOAL).note(worst.map(|one| one.object.clone()).unwrap_or_default()));
+        figures.push(
+            longest
+                .at_most(GOAL)
+                .note(worst.map(|one| format!("{}, median", one.object)).unwrap_or_default()),
+        );
         for one in measured {
             let of_one =
                 figure(&format!("{what}: {} ({} kB)", one.object, one.bytes / 1000), median(of(one)));
@@ -82,7 +86,7 @@ mod tests {
         let figures = figures(&[one("small", 1.0), one("large", 12.0)]);
         let goals: Vec<_> = figures.iter().filter(|figure| figure.goal.is_some()).collect();
         assert_eq!(goals.len(), 2);
-        assert_eq!((goals[0].what.as_str(), goals[0].note.as_str()), ("longest pass", "large"));
+        assert_eq!((goals[0].what.as_str(), goals[0].note.as_str()), ("longest pass", "large, median"));
         assert_eq!(format!("{:.0}", goals[0].value), "12");
         assert_eq!(figures.len(), 6);
     }
