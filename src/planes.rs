@@ -9,6 +9,7 @@ mod access;
 mod capabilities;
 mod client;
 mod connector;
+mod definitions;
 #[cfg(test)]
 pub(crate) mod fake;
 mod kinds;

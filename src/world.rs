@@ -246,6 +246,17 @@ impl World {
         self.claims.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes that `id` waits for the claims of these names, and for no others any more: whatever becomes of them wakes it. Who
+    /// decides what is in its way holds [`World::claims`] until this is noted, so that no change is missed in between.
+    pub fn await_claims(&self, id: &Id, names: BTreeSet<String>) {
+        if names.is_empty() && !self.read().is_waiting(id) {
+            return;
+        }
+        let claim = |name| Key::Named(Id::new(Kind::HostnameClaim, "", name));
+        let claims: Vec<Key> = names.into_iter().map(claim).collect();
+        self.index.write().unwrap_or_else(PoisonError::into_inner).await_only(id, &claims);
+    }
+
     /// Takes in a claim as it was written, before the watch tells of it.
     pub fn note_claim(&self, claim: HostnameClaim) {
         self.claims.write().unwrap_or_else(PoisonError::into_inner).set(Arc::new(claim));

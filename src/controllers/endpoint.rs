@@ -28,7 +28,7 @@ use self::{
     observe::{Live, item, listener_on},
 };
 pub(super) use self::{
-    hostnames::{naming, obtain, reconcile_claim, settle},
+    hostnames::{naming, obtain, reconcile_claim, settle, wait},
     inputs::provided,
     observe::gateways,
 };

@@ -99,6 +99,10 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
     let hosts = match hosts::claim(release, place, &rendered, context).await? {
         Hosts::Granted(hosts) => hosts,
         Hosts::Refused(reason, message) => return refused(release, place, reason, message, context).await,
+        Hosts::Withheld { reason, message, left } => {
+            say_refused(release, place, reason, message, context).await?;
+            return Ok(after(release, true, left.then_some(WAITING)));
+        }
         Hosts::Waiting(why) => {
             let report = Report::unknown(reasons::APPLY_WAITING, format!("waiting for {why}"));
             say_unobserved(release, report, context).await?;
@@ -157,7 +161,7 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
     Ok(after(release, settled, again))
 }
 
-/// Says why nothing is changed, and how what is there is.
+/// Says why nothing is changed, and how what is there is. Not all that may change that wakes the Release.
 async fn refused(
     release: &Release,
     place: &Place,
@@ -165,12 +169,22 @@ async fn refused(
     message: String,
     context: &Context,
 ) -> Result<Action, WriteError> {
+    say_refused(release, place, reason, message, context).await?;
+    Ok(after(release, false, None))
+}
+
+async fn say_refused(
+    release: &Release,
+    place: &Place,
+    reason: &'static str,
+    message: String,
+    context: &Context,
+) -> Result<(), WriteError> {
     let before = status_of(release);
     let resources = before.resources.iter().map(|entry| observed_entry(release, entry, place)).collect();
     let recorded = Recorded { resources, ..Recorded::of(&before) };
     let report = Report::refused(reason, message);
-    say(release, recorded, Saying::Report(report), context).await?;
-    Ok(after(release, false, None))
+    say(release, recorded, Saying::Report(report), context).await
 }
 
 /// The objects of a Release, if all of them may go to the plane; else the reason and what is said.

@@ -128,7 +128,7 @@ impl Connector {
 
     /// Keeps the plane connected, until it is lost or given another address.
     async fn hold(&mut self, mut access: Access, connection: Connection, found: Found) {
-        let (kinds, kinds_seen) = watch::channel(found.kinds);
+        let (kinds, kinds_seen) = watch::channel(found.kinds.clone());
         let changes = Subscribers::default();
         let told = changes.subscribe();
         let around = Surroundings {
@@ -143,7 +143,7 @@ impl Connector {
             room: connection.room.clone(),
         };
         let defined = Arc::new(Defined::follow(around, found.said_ready, self.ever.clone()));
-        let listing = first_list(&connection, &defined, self.hub.options.attempt_timeout);
+        let listing = first_list(&connection, &defined, &found.kinds, self.hub.options.attempt_timeout);
         let Some(listed) = until_changed(&self.access, listing).await else { return };
         if let Err(failure) = listed {
             self.machine.failed(Timestamp::now(), failure);
@@ -335,10 +335,21 @@ async fn attempt(
     Ok((connection, found))
 }
 
-/// Waits for the list of the plane's definitions: without it nobody can tell what is not there.
-async fn first_list(connection: &Connection, defined: &Defined, deadline: Duration) -> Result<(), Failure> {
+/// Waits for the list of the plane's definitions: without it nobody can tell what is not there. Those that are not `served` are
+/// read before anybody asks: what is not known would be said, and taken back a moment later.
+async fn first_list(
+    connection: &Connection,
+    defined: &Defined,
+    served: &ServedKinds,
+    deadline: Duration,
+) -> Result<(), Failure> {
+    let listed = async {
+        let listed = timeout(deadline, defined.listed()).await.unwrap_or_default();
+        defined.read(&connection.probes, served, deadline).await;
+        listed
+    };
     let listed = tokio::select! {
-        listed = timeout(deadline, defined.listed()) => listed.unwrap_or_default(),
+        listed = listed => listed,
         excess = connection.room.until_exceeded() => return Err(probe::excess(&excess)),
     };
     if listed { Ok(()) } else { Err(probe::unlisted()) }

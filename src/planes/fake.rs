@@ -85,7 +85,7 @@ pub(crate) async fn plane(
         Connection::open(&access, None, &settings, &metrics, &tasks, &stop).expect("nothing is dialled");
     let client = client(answer);
     connection.calls = client.clone();
-    connection.watches = client;
+    connection.watches = client.clone();
     let key = PlaneKey { namespace: "acme".to_owned(), name: "plane".to_owned() };
     let (sender, kinds) = watch::channel(kinds);
     let surroundings = Surroundings {
@@ -101,6 +101,8 @@ pub(crate) async fn plane(
     };
     let defined = Arc::new(Defined::follow(surroundings, true, Arc::<Ever>::default()));
     defined.listed().await;
+    let served = kinds.borrow().clone();
+    defined.read(&client, &served, Duration::from_secs(5)).await;
     let facts = Facts {
         server_version: "v1.36.3".to_owned(),
         cluster_uid: "uid".to_owned(),
@@ -114,9 +116,48 @@ pub(crate) async fn plane(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use futures::poll;
 
     use super::*;
+    use crate::{core::known::Known, planes::Kind};
+
+    /// The answer to whoever lists definitions: one whose names have never been accepted, in this version.
+    fn never_accepted(version: usize) -> (u16, Value) {
+        let conditions = json!([
+            {"type": "NamesAccepted", "status": "False", "reason": "KindConflict"},
+            {"type": "Established", "status": "False", "reason": "NotAccepted"},
+        ]);
+        let metadata =
+            json!({"name": "widgets.example.com", "resourceVersion": version.to_string(), "uid": "uid"});
+        let definition = json!({"metadata": metadata, "status": {"conditions": conditions}});
+        let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [definition]});
+        (200, list)
+    }
+
+    #[tokio::test]
+    async fn a_definition_that_was_never_accepted_keeps_nobody_waiting() {
+        let widget = Kind::new("example.com", "v1", "Widget");
+        let never = plane(discovery(&[], &[]), |_| never_accepted(1)).await;
+        assert!(matches!(never.known(&widget), Known::Absent(_)), "{:?}", never.known(&widget));
+        assert_eq!(never.unseen(), Ok(vec![]));
+
+        // Read in another version than the watch has told of: it may have become another one.
+        let asked = AtomicUsize::new(0);
+        let changed = move |_: &str| never_accepted(asked.fetch_add(1, Ordering::Relaxed));
+        let changed = plane(discovery(&[], &[]), changed).await;
+        assert!(matches!(changed.known(&widget), Known::Unknown(_)), "{:?}", changed.known(&widget));
+        assert_eq!(changed.unseen(), Ok(vec!["example.com".to_owned()]));
+
+        // Not read at all.
+        let asked = AtomicUsize::new(0);
+        let refused = move |_: &str| {
+            if asked.fetch_add(1, Ordering::Relaxed) == 0 { never_accepted(1) } else { refusal(500) }
+        };
+        let refused = plane(discovery(&[], &[]), refused).await;
+        assert!(matches!(refused.known(&widget), Known::Unknown(_)), "{:?}", refused.known(&widget));
+    }
 
     #[tokio::test]
     async fn slots_and_turns_of_one_plane_are_no_other_planes() {

@@ -10,6 +10,7 @@ use kantor_api::common::InventoryItem;
 use kube::core::ApiResource;
 use serde::Deserialize;
 
+use super::definitions::{Definitions, Says};
 use crate::core::known::{Known, Proof};
 
 /// A kind of the API.
@@ -47,21 +48,6 @@ pub struct Served {
     pub resource: ApiResource,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
-}
-
-/// What is known of the definitions of custom resources in a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Definitions {
-    /// They have been listed: the plurals of those that the group has.
-    Listed(Vec<String>),
-    /// They have not been listed, or cannot be at the moment.
-    Unread,
-    /// They may not be listed.
-    Forbidden {
-        /// Whether what the plane serves can be relied on without them: it said that it is ready, some time has passed, and
-        /// it was never seen to serve the group.
-        settled: bool,
-    },
 }
 
 /// The kinds that a plane serves. Planes that serve the same share one.
@@ -174,12 +160,23 @@ impl ServedKinds {
             ));
         }
         match definitions() {
-            Definitions::Listed(plurals) => match plurals.iter().find(|plural| !self.serves(group, plural)) {
-                None => Known::Absent(Proof::of_a_complete_look()),
-                Some(plural) => Known::Unknown(format!(
-                    "{plural}.{group} is defined there and not served yet, and {name} may be of it"
-                )),
-            },
+            Definitions::Listed(definitions) => {
+                let may_have_objects = definitions.iter().filter(|definition| {
+                    definition.says != Says::NeverAccepted && !self.serves(group, &definition.plural)
+                });
+                // Rather one that says why.
+                let told = may_have_objects.max_by_key(|definition| matches!(definition.says, Says::Why(_)));
+                told.map_or(Known::Absent(Proof::of_a_complete_look()), |definition| {
+                    let why = match &definition.says {
+                        Says::Why(why) => format!(": {why}"),
+                        Says::Unread | Says::NeverAccepted => String::new(),
+                    };
+                    Known::Unknown(format!(
+                        "{}.{group} is defined there and not served yet, and {name} may be of it{why}",
+                        definition.plural
+                    ))
+                })
+            }
             Definitions::Forbidden { settled: true } => Known::Absent(Proof::of_a_complete_look()),
             Definitions::Forbidden { settled: false } => Known::Unknown(format!(
                 "{name} is not served there, and whether it is defined cannot be told: allow the plane's user to list \
@@ -192,13 +189,16 @@ impl ServedKinds {
     }
 
     /// The groups whose objects cannot be looked at, although there may be some: those whose server does not answer, and those of
-    /// `defined` (names of definitions) that are not served.
+    /// `defined` (names of definitions that may have objects) that are not served.
     pub(super) fn unseen<'a>(&'a self, defined: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
-        let unserved = defined.filter_map(|name| {
-            let (plural, group) = name.split_once('.')?;
-            (!self.serves(group, plural)).then_some(group)
-        });
-        unserved.chain(self.stale.iter().map(String::as_str)).collect()
+        let unserved = defined.filter(|name| self.is_unserved(name));
+        let groups = unserved.filter_map(|name| Some(name.split_once('.')?.1));
+        groups.chain(self.stale.iter().map(String::as_str)).collect()
+    }
+
+    /// Whether the definition of this name is not served.
+    pub(super) fn is_unserved(&self, definition: &str) -> bool {
+        definition.split_once('.').is_some_and(|(plural, group)| !self.serves(group, plural))
     }
 
     /// The groups that are served.
@@ -274,7 +274,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    use super::*;
+    use super::{super::definitions::Definition, *};
 
     fn discovery() -> Vec<u8> {
         let answer = json!({"kind": "APIGroupDiscoveryList", "items": [
@@ -322,9 +322,16 @@ mod tests {
         assert_eq!(served.namespaced().count(), 1);
     }
 
-    /// `apps` has a definition of each of these plurals.
+    /// There is a definition of each of these plurals, which nobody has read.
     fn listed(plurals: &[&str]) -> Definitions {
-        Definitions::Listed(plurals.iter().map(|plural| (*plural).to_owned()).collect())
+        saying(&plurals.iter().map(|plural| (*plural, Says::Unread)).collect::<Vec<_>>())
+    }
+
+    /// There is a definition of each of these plurals, which says this.
+    fn saying(definitions: &[(&str, Says)]) -> Definitions {
+        let definition =
+            |(plural, says): &(&str, Says)| Definition { plural: (*plural).to_owned(), says: says.clone() };
+        Definitions::Listed(definitions.iter().map(definition).collect())
     }
 
     #[rstest]
@@ -332,6 +339,13 @@ mod tests {
     #[case::all_definitions_are_served("apps/v1/Widget", listed(&["deployments"]), true)]
     #[case::its_definition_may_be_served_soon("apps/v1/Widget", listed(&["deployments", "widgets"]), false)]
     #[case::the_whole_group_may_be_served_soon("example.com/v1/Widget", listed(&["widgets"]), false)]
+    #[case::its_definition_was_never_accepted("apps/v1/Widget", saying(&[("widgets", Says::NeverAccepted)]), true)]
+    #[case::another_of_the_group_may_be_served_soon(
+        "apps/v1/Widget", saying(&[("widgets", Says::NeverAccepted), ("gadgets", Says::Unread)]), false
+    )]
+    #[case::another_of_the_group_says_why_not(
+        "apps/v1/Widget", saying(&[("gadgets", Says::Why(String::new())), ("widgets", Says::NeverAccepted)]), false
+    )]
     #[case::definitions_are_not_listed("example.com/v1/Widget", Definitions::Unread, false)]
     #[case::they_may_not_be("example.com/v1/Widget", Definitions::Forbidden { settled: false }, false)]
     #[case::they_may_not_be_and_time_has_passed("example.com/v1/Widget", Definitions::Forbidden { settled: true }, true)]
@@ -349,6 +363,19 @@ mod tests {
             Known::Unknown(why) => assert!(!absent && why.contains(name), "{why}"),
             Known::Present(served) => panic!("{served:?}"),
         }
+    }
+
+    #[test]
+    fn a_definition_that_is_not_served_is_named_with_what_it_says() {
+        let served = ServedKinds::read(&[&discovery()]).unwrap();
+        let said = Says::Why("none of its versions is served".to_owned());
+        let definitions = saying(&[("things", Says::Unread), ("gadgets", said), ("widgets", Says::Unread)]);
+        let known = served.known(&Kind::new("apps", "v1", "Widget"), || definitions);
+        let Known::Unknown(why) = known else { panic!("{known:?}") };
+        assert_eq!(
+            why,
+            "gadgets.apps is defined there and not served yet, and Widget may be of it: none of its versions is served"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     Capabilities, Follow, Followed, Kind, PlaneKey, RemoteChange, Served, ServedKinds,
     client::Connection,
     connector::{Defined, Facts},
-    kinds::Definitions,
+    definitions::Definitions,
     room::Room,
     subscribers::Subscribers,
     turns::Turns,
@@ -179,7 +179,7 @@ impl Plane {
     /// The groups of which objects may be there that nobody can see: their server does not answer, or they are not served
     /// yet. The error says why not even that is known.
     pub fn unseen(&self) -> Result<Vec<String>, &'static str> {
-        let (kinds, defined) = (self.kinds(), self.session.defined.names());
+        let (kinds, defined) = (self.kinds(), self.session.defined.with_objects());
         let defined = match (defined, self.session.defined.of("")) {
             (Some(names), _) => names,
             // As good as can be: what is served is all that Kantor may know.

@@ -129,6 +129,11 @@ impl Followed {
         self.store.names()
     }
 
+    /// The version of an object.
+    pub(super) fn version(&self, namespace: Option<&str>, name: &str) -> Option<String> {
+        self.store.version(namespace, name)
+    }
+
     /// Waits until the first list is over: it has been read, or it failed.
     pub(super) async fn tried(&self) -> FollowState {
         let mut state = self.state.subscribe();

@@ -17,6 +17,9 @@ pub struct Index {
     owned: HashMap<String, Ids>,
     /// By the places on data planes in which they say that they are.
     placed: HashMap<Mark, Ids>,
+    /// By what they wait for at the moment, beside what they refer to.
+    awaited: HashMap<Mark, Ids>,
+    awaiting: HashMap<Arc<Id>, HashSet<Mark>>,
     by_uid: HashMap<String, Arc<Id>>,
     /// What is reported to those who mind, by the way in which they are referred to: each report with how many make it.
     reports: HashMap<Mark, Vec<(u64, usize)>>,
@@ -88,6 +91,7 @@ impl Index {
     /// Drops an object; tells who is to be woken.
     pub(super) fn remove(&mut self, id: &Id) -> BTreeSet<Id> {
         let mut woken = BTreeSet::from([id.clone()]);
+        self.await_only(id, &[]);
         if let Some((id, before)) = self.objects.remove_entry(id) {
             let [old, new] = [Some(&before), None].map(|facts| self.referring_of(facts));
             self.place(&id, &old, &new);
@@ -96,6 +100,23 @@ impl Index {
             woken.append(&mut self.tell(&old, &new));
         }
         woken
+    }
+
+    /// Notes that an object waits for what is found by these keys, and for nothing else any more: a change of that wakes it.
+    pub(super) fn await_only(&mut self, id: &Id, keys: &[Key]) {
+        let Some((id, _)) = self.objects.get_key_value(id) else { return };
+        let id = id.clone();
+        let before = self.awaiting.remove(&id).unwrap_or_default();
+        let after: HashSet<Mark> = keys.iter().map(|key| self.marks.of(key)).collect();
+        moved(&mut self.awaited, &id, [before, after.clone()]);
+        if !after.is_empty() {
+            self.awaiting.insert(id, after);
+        }
+    }
+
+    /// Whether an object waits for anything.
+    pub(super) fn is_waiting(&self, id: &Id) -> bool {
+        self.awaiting.contains_key(id)
     }
 
     /// Those who are concerned when something outside the control plane changes for `id`, such as its connection.
@@ -145,8 +166,10 @@ impl Index {
         }
     }
 
-    /// Wakes who refers to `keys`, and, where a reference passes changes on, who refers to them in turn.
+    /// Wakes who refers to `keys` or waits for them, and, where a reference passes changes on, who refers to those in turn.
     fn wake_referring(&self, keys: Vec<Key>, woken: &mut BTreeSet<Id>) {
+        let waiting = keys.iter().filter_map(|key| self.awaited.get(&self.marks.of(key))).flatten();
+        woken.extend(waiting.map(|id| Id::clone(id)));
         let mut next: Vec<(Key, Option<&'static [Kind]>)> = keys.into_iter().map(|key| (key, None)).collect();
         let mut seen: HashSet<_> = next.iter().cloned().collect();
         while let Some((key, only)) = next.pop() {

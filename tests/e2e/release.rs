@@ -15,3 +15,4 @@ mod rights;
 mod story;
 pub mod support;
 mod tenancy;
+mod waiting;

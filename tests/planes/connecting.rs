@@ -1,18 +1,27 @@
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kantor::planes::{
-    Access, AddressPolicy, Capability, DisconnectReason, NotConnected, PlaneOptions, PlaneState,
+use kantor::{
+    core::known::Known,
+    planes::{
+        Access, AddressPolicy, Capability, DisconnectReason, Kind, NotConnected, PlaneOptions, PlaneState,
+        Served,
+    },
 };
 use kantor_testbed::{
     KubeconfigSpec, ServiceAccountAccess,
     certificates::Authority,
     kubeconfig::Auth,
     proxy::{Action, Fault, Match, Proxy},
+    wait::{self, Seen},
 };
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::json;
 
-use crate::support::{Registry, Stage, access, bare, full, key, options, soon, token, whoami};
+use crate::support::{PATIENCE, Registry, Stage, access, bare, full, key, options, soon, token, whoami};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_tells_its_version_identity_and_parts() {
@@ -66,6 +75,74 @@ async fn a_custom_resource_that_comes_later_is_noticed() {
     definitions.delete("scaledobjects.keda.sh", &DeleteParams::default()).await.unwrap();
     let without = |state: Option<&PlaneState>| (state.is_some() && !has_keda(state)).then_some(());
     stage.registry.until(&stage.key, "the plane has no KEDA", without).await;
+}
+
+/// A definition of `never.example` with this plural and kind, in one version that is `served` or not.
+fn definition(plural: &str, kind: &str, served: bool) -> CustomResourceDefinition {
+    let names =
+        json!({"plural": plural, "singular": plural, "kind": kind, "listKind": format!("{plural}List")});
+    let version = json!({"name": "v1", "served": served, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("{plural}.never.example")},
+        "spec": {"group": "never.example", "scope": "Namespaced", "names": names, "versions": [version]},
+    }))
+    .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_is_never_served_is_told_from_one_that_may_have_objects() {
+    let (stage, plane) = Stage::connected("never").await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(stage.cluster.client());
+    let make = async |definition: CustomResourceDefinition| {
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    };
+    let until = async |what: &str, seen: &dyn Fn(&Known<Served>) -> bool| {
+        wait::until(what, PATIENCE, || async {
+            let known = plane.known(&Kind::new("never.example", "v1", "Gadget"));
+            Ok(if seen(&known) { Seen::Done(()) } else { Seen::NotYet(format!("{known:?}")) })
+        })
+        .await
+        .unwrap();
+    };
+    let is_absent = |known: &Known<Served>| matches!(known, Known::Absent(_));
+    let is_seen = |name: &str| plane.unseen().unwrap().iter().all(|group| group != name);
+    make(definition("firsts", "First", true)).await;
+    until("the first is served, and there is no other", &is_absent).await;
+    // Its kind is that of the first: it is not served, and never was.
+    make(definition("seconds", "First", true)).await;
+    wait::until("its names are not accepted", PATIENCE, || async {
+        let found = definitions.get("seconds.never.example").await?;
+        let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
+        let refused = conditions.iter().any(|said| said.type_ == "NamesAccepted" && said.status == "False");
+        Ok(if refused { Seen::Done(()) } else { Seen::NotYet(format!("{conditions:?}")) })
+    })
+    .await
+    .unwrap();
+    until("the second is known to have no objects", &is_absent).await;
+    assert!(is_seen("never.example"));
+    // One that finds it there knows as much from the start.
+    stage.planes.want(&key("never-later"), stage.access(&stage.cluster.kubeconfig()));
+    let later = stage.registry.connected(&key("never-later")).await;
+    assert!(is_absent(&later.known(&Kind::new("never.example", "v1", "Gadget"))));
+
+    // Of one that serves no version there may be objects.
+    make(definition("thirds", "Third", false)).await;
+    let says_why = |known: &Known<Served>| matches!(known, Known::Unknown(why) if why.contains("thirds.never.example") && why.contains("set served"));
+    until("the third says why it is not served", &says_why).await;
+    assert!(!is_seen("never.example"));
+    definitions.delete("thirds.never.example", &DeleteParams::default()).await.unwrap();
+    until("the third has gone", &is_absent).await;
+
+    // The first gives its kind away, and the second is served.
+    definitions.delete("firsts.never.example", &DeleteParams::default()).await.unwrap();
+    wait::until("the second is served", PATIENCE, || async {
+        let known = plane.known(&Kind::new("never.example", "v1", "First"));
+        let is_second = matches!(&known, Known::Present(served) if served.resource.plural == "seconds");
+        Ok(if is_second { Seen::Done(()) } else { Seen::NotYet(format!("{known:?}")) })
+    })
+    .await
+    .unwrap();
+    definitions.delete("seconds.never.example", &DeleteParams::default()).await.unwrap();
 }
 
 const KEDA: &str = "

@@ -17,9 +17,9 @@ use crate::{
     apply::WriteError,
     controllers::{Context, data_plane::key_of, parents::get, release, run::Action},
     core::{
-        hierarchy::Kind,
+        hierarchy::{Id, Kind},
         hostnames::{
-            claims::{Contender, Decision, also_served_by, decide},
+            claims::{Contender, Decision, also_served_by, decide, in_the_way},
             key::ClaimKey,
             release::{Deletion, Release, orphaned},
             steps::{Facts, Step, confirmed, next},
@@ -41,6 +41,19 @@ pub(super) fn contender(endpoint: &Endpoint) -> Contender {
 /// How it stands with the host names that are wanted.
 pub(super) fn decision(me: &Contender, wanted: &BTreeSet<ClaimKey>, context: &Context) -> Decision {
     decide(me, wanted, &context.world.claims())
+}
+
+/// How it stands with the host names that are wanted, of an object that waits for them: whatever becomes of the claims that
+/// are in its way now wakes it.
+pub(in crate::controllers) fn wait(
+    id: &Id,
+    me: &Contender,
+    wanted: &BTreeSet<ClaimKey>,
+    context: &Context,
+) -> Decision {
+    let claims = context.world.claims();
+    context.world.await_claims(id, in_the_way(me, wanted, &claims));
+    decide(me, wanted, &claims)
 }
 
 /// How it stands with the host names that are wanted, and what is next.

@@ -16,6 +16,7 @@ use crate::{
     controllers::{Context, endpoint},
     core::{
         changes::identity,
+        hierarchy::{Id, Kind},
         hostnames::{
             claims::{Contender, Decision, State},
             domains::Domains,
@@ -29,8 +30,17 @@ use crate::{
 pub(super) enum Hosts {
     /// The routes may have these, which are all that they ask for.
     Granted(BTreeSet<ClaimKey>),
-    /// Somebody else has one of them, or it is not to be had: the reason, and what is said.
+    /// One of them is not to be had: the reason, and what is said.
     Refused(&'static str, String),
+    /// Somebody else has one of them. What becomes of the claim wakes the Release.
+    Withheld {
+        /// The reason.
+        reason: &'static str,
+        /// What is said.
+        message: String,
+        /// Whether routes that may no longer have their hosts are still there.
+        left: bool,
+    },
     /// What is there is not known: what is waited for.
     Waiting(String),
     /// Somebody else was faster; the watch tells who.
@@ -45,8 +55,10 @@ pub(super) async fn claim(
     context: &Context,
 ) -> Result<Hosts, WriteError> {
     let me = contender(release);
+    let id = Id::new(Kind::Release, me.namespace.clone(), me.name.clone());
     let brings = rendered.iter().map(Rendered::item).any(|item| is_route(&item.group, &item.kind));
     if !brings && endpoint::naming(&me.uid, context).is_empty() {
+        context.world.await_claims(&id, BTreeSet::new());
         return Ok(Hosts::Granted(BTreeSet::new()));
     }
     let provided = endpoint::provided(context);
@@ -66,23 +78,27 @@ pub(super) async fn claim(
         // On planes that are yet to be cleaned it is all that was ever claimed.
         served.extend(context.world.claims().naming(&me.uid).map(|claim| ClaimKey::of(claim)));
     }
-    let (decision, granted) = match endpoint::obtain(&me, &wanted, &served, true, context).await {
+    let (_, granted) = match endpoint::obtain(&me, &wanted, &served, true, context).await {
         Ok(claimed) => claimed,
         Err(WriteError::Conflict) => return Ok(Hosts::Soon),
         Err(error) => return Err(error),
     };
     if wanted.is_subset(&granted) {
+        context.world.await_claims(&id, BTreeSet::new());
         return Ok(Hosts::Granted(wanted));
     }
     let (keeping, going): (Vec<_>, Vec<_>) =
         routes.into_iter().partition(|(_, route)| served_hosts(route).is_subset(&granted));
     let items: Vec<InventoryItem> = going.into_iter().map(|(item, _)| item).collect();
     let removed = context.engine.remove(&place.site(), &owner_of(release), &items).await;
-    if removed.iter().all(|removed| removed.remains == Remains::Nothing) {
-        let left = keeping.iter().flat_map(|(_, route)| served_hosts(route)).collect();
-        endpoint::settle(&me, &wanted, &left, false, context).await?;
+    let left = removed.iter().any(|removed| removed.remains != Remains::Nothing);
+    if !left {
+        let served = keeping.iter().flat_map(|(_, route)| served_hosts(route)).collect();
+        endpoint::settle(&me, &wanted, &served, false, context).await?;
     }
-    Ok(refusal(&decision).unwrap_or(Hosts::Soon))
+    // As it stands by now: what has changed before this does not wake it.
+    let decision = endpoint::wait(&id, &me, &wanted, context);
+    Ok(refusal(&decision).map_or(Hosts::Soon, |(reason, message)| Hosts::Withheld { reason, message, left }))
 }
 
 /// Lets go of all hosts but `hosts`, which the routes have, and no others.
@@ -139,14 +155,14 @@ async fn live_routes(
 }
 
 /// What is said of hosts that are not to be had. It does not tell which other organization has them.
-fn refusal(decision: &Decision) -> Option<Hosts> {
+fn refusal(decision: &Decision) -> Option<(&'static str, String)> {
     if decision.is_refused() {
         let hosts: Vec<String> = decision.refused().map(ClaimKey::shown).collect();
         let message = format!(
             "held by another organization, or part of what another one holds: {}; nothing of this Release is changed until it no longer asks for that",
             hosts.join(", ")
         );
-        return Some(Hosts::Refused(reasons::HOSTNAME_CONFLICT, message));
+        return Some((reasons::HOSTNAME_CONFLICT, message));
     }
     let withheld = decision.keys.iter().filter_map(|(key, state)| match state {
         State::Withheld { by } => Some(format!("{} by {by}", key.shown())),
@@ -155,6 +171,6 @@ fn refusal(decision: &Decision) -> Option<Hosts> {
     let withheld: Vec<String> = withheld.collect();
     (!withheld.is_empty()).then(|| {
         let message = format!("held by another object of the organization: {}", withheld.join(", "));
-        Hosts::Refused(reasons::HOSTNAME_WITHHELD, message)
+        (reasons::HOSTNAME_WITHHELD, message)
     })
 }

@@ -129,8 +129,7 @@ fn state(me: &Contender, key: &ClaimKey, claims: &Book) -> State {
     if claim.is_some_and(|claim| !me.is_of(claim) || ClaimKey::of(claim) != *key) {
         return State::Foreign;
     }
-    let before = |other: &HostnameClaim| claim.is_none_or(|claim| age(other) < age(claim));
-    let foreign = claims.near(key).into_iter().any(|other| !me.is_of(other) && before(other));
+    let foreign = overlapping(me, key, claims).is_some();
     match claim {
         Some(claim) if me.holds(claim) && foreign => State::Yielding,
         _ if foreign => State::Foreign,
@@ -141,6 +140,20 @@ fn state(me: &Contender, key: &ClaimKey, claims: &Book) -> State {
             State::Withheld { by: format!("{}/{}", claim.spec.holder.namespace, claim.spec.holder.name) }
         }
     }
+}
+
+/// A claim of another organization that overlaps `key` and was made before the claim of it, if there is one of that.
+fn overlapping<'a>(me: &Contender, key: &ClaimKey, claims: &'a Book) -> Option<&'a HostnameClaim> {
+    let claim = claims.get(&key.name());
+    let before = |other: &HostnameClaim| claim.is_none_or(|claim| age(other) < age(claim));
+    claims.near(key).into_iter().map(|other| &**other).find(|other| !me.is_of(other) && before(other))
+}
+
+/// Names of the claims whose end, or change, may let `me` have more of what it wants. Of several that overlap one is
+/// enough: as long as it is there, the others do not matter.
+pub fn in_the_way(me: &Contender, wanted: &BTreeSet<ClaimKey>, claims: &Book) -> BTreeSet<String> {
+    let overlapping = |key| overlapping(me, key, claims).map(ResourceExt::name_any);
+    wanted.iter().flat_map(|key| overlapping(key).into_iter().chain([key.name()])).collect()
 }
 
 /// Of two claims the one with the lower age was made first. Servers tell seconds, so that the UID decides within one.

@@ -16,7 +16,12 @@ use rustls::{AlertDescription, CertificateError};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::state::{DisconnectReason, Facts, Failure};
-use crate::planes::{Capabilities, ServedKinds, client::ResolveError, room::TooLarge};
+use crate::planes::{
+    Capabilities, ServedKinds,
+    client::ResolveError,
+    definitions::{self, Reading},
+    room::TooLarge,
+};
 
 /// What discovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,12 +122,25 @@ pub(super) async fn refresh(
     .await
 }
 
-async fn ask<T: DeserializeOwned>(client: &Client, path: &'static str, accept: &str) -> Result<T, Failure> {
+/// Reads the definition `name`, with the right that lists them all; none if it has gone.
+pub(super) async fn definition(
+    client: &Client,
+    name: &str,
+    deadline: Duration,
+) -> Result<Option<Reading>, Failure> {
+    let path = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldSelector=metadata.name%3D{name}&limit=1"
+    );
+    let answer = within(deadline, get(client, &path, "application/json")).await?;
+    Ok(definitions::read(&answer, name))
+}
+
+async fn ask<T: DeserializeOwned>(client: &Client, path: &str, accept: &str) -> Result<T, Failure> {
     let answer = get(client, path, accept).await?;
     serde_json::from_slice(&answer).map_err(|_| not_kubernetes())
 }
 
-async fn send(client: &Client, path: &'static str, accept: &str) -> Result<Response<Body>, Failure> {
+async fn send(client: &Client, path: &str, accept: &str) -> Result<Response<Body>, Failure> {
     let request = Request::get(path)
         .header(ACCEPT, accept)
         .body(Body::empty())
@@ -130,7 +148,7 @@ async fn send(client: &Client, path: &'static str, accept: &str) -> Result<Respo
     client.send(request).await.map_err(|error| failure_of(&error))
 }
 
-async fn get(client: &Client, path: &'static str, accept: &str) -> Result<Vec<u8>, Failure> {
+async fn get(client: &Client, path: &str, accept: &str) -> Result<Vec<u8>, Failure> {
     let answer = send(client, path, accept).await?;
     if let Some(failure) = failure_of_status(answer.status(), path) {
         return Err(failure);

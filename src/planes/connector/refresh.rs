@@ -1,7 +1,7 @@
 //! Looking again at what a plane serves when its custom resources change.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +16,7 @@ use tokio::{
 use super::probe;
 use crate::planes::{
     Capabilities, Follow, FollowState, Followed, RemoteChange, ServedKinds,
-    kinds::Definitions,
+    definitions::{self, Definition, Definitions, Reading, Says},
     watches::{self, Surroundings},
 };
 
@@ -49,7 +49,12 @@ pub(crate) struct Defined {
     since: Instant,
     /// Groups that the plane was ever seen to serve, in this connection or one before.
     ever: Arc<Ever>,
+    /// Definitions that are not served, by name, as they were read.
+    read: Mutex<BTreeMap<String, Reading>>,
 }
+
+/// The most definitions that are read in one look: whoever has more of them that are not served waits for the next.
+const MOST_READ: usize = 16;
 
 /// Groups that a plane was ever seen to serve.
 #[derive(Default)]
@@ -75,7 +80,7 @@ impl Defined {
     pub(crate) fn follow(surroundings: Surroundings, said_ready: bool, ever: Arc<Ever>) -> Self {
         let resource = ApiResource::erase::<CustomResourceDefinition>(&());
         let followed = watches::start(&resource, "", Follow::Metadata, surroundings);
-        Self { followed, said_ready, since: Instant::now(), ever }
+        Self { followed, said_ready, since: Instant::now(), ever, read: Mutex::default() }
     }
 
     /// Waits until they have been listed, or may not be. False if they can be neither: the plane is not well.
@@ -90,7 +95,7 @@ impl Defined {
         if state == FollowState::Synced {
             let of_group = |name: String| {
                 let (plural, of) = name.split_once('.')?;
-                (of == group).then(|| plural.to_owned())
+                (of == group).then(|| Definition { plural: plural.to_owned(), says: self.says(&name) })
             };
             return Definitions::Listed(self.followed.names().into_iter().filter_map(of_group).collect());
         }
@@ -101,9 +106,37 @@ impl Defined {
         Definitions::Unread
     }
 
-    /// Names of all of them; none if they have not been listed.
-    pub(crate) fn names(&self) -> Option<Vec<String>> {
-        self.followed.is_synced().then(|| self.followed.names())
+    /// Names of all that may have objects; none if they have not been listed.
+    pub(crate) fn with_objects(&self) -> Option<Vec<String>> {
+        let mut names = self.followed.is_synced().then(|| self.followed.names())?;
+        names.retain(|name| self.says(name) != Says::NeverAccepted);
+        Some(names)
+    }
+
+    /// What a definition says of itself, if it was read as it now is: its version is that which the watch has told.
+    fn says(&self, name: &str) -> Says {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(reading) = read.get(name) else { return Says::Unread };
+        let is_current = self.followed.version(None, name).is_some_and(|version| version == reading.version);
+        if is_current { reading.says.clone() } else { Says::Unread }
+    }
+
+    /// Reads those definitions that are not among `served` and have not been read as they now are, as far as there is time until
+    /// the `deadline`. Tells whether more is known than before.
+    pub(crate) async fn read(&self, client: &Client, served: &ServedKinds, deadline: Duration) -> bool {
+        let names = if self.followed.is_synced() { self.followed.names() } else { vec![] };
+        let unserved: BTreeSet<String> = names.into_iter().filter(|name| served.is_unserved(name)).collect();
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).retain(|name, _| unserved.contains(name));
+        let unread = unserved.into_iter().filter(|name| self.says(name) == Says::Unread);
+        let (mut is_news, end) = (false, Instant::now() + deadline);
+        for name in unread.filter(|name| definitions::is_name(name)).take(MOST_READ) {
+            // What cannot be read is not known, and looked for again.
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(Some(reading)) = probe::definition(client, &name, left).await else { continue };
+            self.read.lock().unwrap_or_else(PoisonError::into_inner).insert(name, reading);
+            is_news = true;
+        }
+        is_news
     }
 }
 
@@ -145,7 +178,8 @@ pub(super) async fn follow_kinds(
                     continue;
                 };
                 defined.ever.note(&found);
-                let names = defined.names().unwrap_or_default();
+                changed |= defined.read(&probes, &found, deadline).await;
+                let names = defined.with_objects().unwrap_or_default();
                 if !found.unseen(names.iter().map(String::as_str)).is_empty() {
                     looks.again(Instant::now());
                 }

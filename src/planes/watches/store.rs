@@ -69,6 +69,11 @@ impl Store {
         self.read(|objects| objects.by_name.get(&name).map(|kept| kept.packed.object()))
     }
 
+    pub(super) fn version(&self, namespace: Option<&str>, name: &str) -> Option<String> {
+        let name = (namespace.map(ToOwned::to_owned), name.to_owned());
+        self.read(|objects| objects.by_name.get(&name)?.version.clone())
+    }
+
     pub(super) fn all(&self) -> Vec<DynamicObject> {
         self.read(|objects| objects.by_name.values().map(|kept| kept.packed.object()).collect())
     }

@@ -1,5 +1,7 @@
 //! The operator is killed at each write of a Deployment.
 
+mod task;
+
 use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Secret};
 use kantor_api::{
     Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentPipeline,
@@ -18,7 +20,7 @@ use crate::{
     acme::{object, plane_ready},
     endpoint::support::{oauth2, open, template},
     gateway::{self, StandIn},
-    killing::{Story, Write, killed_at, told_twice},
+    killing::{Landing, Story, Write, killed_at, told_twice},
     release::support::start_operator,
     support::{PATIENCE, Stage, TestObject, condition, is_ready},
 };
@@ -26,14 +28,14 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_each_write_the_operator_ends_where_it_would_have() {
     let mut story = Box::pin(OneDeployment::open(false)).await;
-    Box::pin(told_twice(&mut story)).await;
+    Box::pin(told_twice(&mut story, Landing::One)).await;
 }
 
 /// The longer story has a move to another plane. What is before that is the other story, and not killed again.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_each_write_of_a_move_it_ends_where_it_would_have() {
     let mut story = Box::pin(OneDeployment::open(true)).await;
-    Box::pin(told_twice(&mut story)).await;
+    Box::pin(told_twice(&mut story, Landing::One)).await;
 }
 
 /// What is there and may not be known of.
@@ -152,19 +154,8 @@ impl OneDeployment {
         api.get_opt(name).await.unwrap()
     }
 
-    /// Fails if anything on the planes belongs to a Deployment. Its namespace is the environment's, and would take along
-    /// what was forgotten.
     async fn nothing_owned(&self) {
-        // Kubernetes gives these the labels of their Service, and removes them some time after it.
-        let options =
-            Options::default().ignore_kind("", "Endpoints").ignore_kind("discovery.k8s.io", "EndpointSlice");
-        for client in &self.clients()[1..] {
-            let snapshot = Snapshot::take(client, &options).await.unwrap();
-            let owned = |object: &Value| !object["metadata"]["labels"]["openchoreo.dev/owner-uid"].is_null();
-            let owned = snapshot.objects().iter().filter(|(_, object)| owned(object));
-            let owned: Vec<String> = owned.map(|(key, _)| key.to_string()).collect();
-            assert!(owned.is_empty(), "{owned:#?}");
-        }
+        nothing_owned(&self.clients()[1..]).await;
     }
 
     /// Waits until Kubernetes has removed what it had made for workloads that have gone.
@@ -312,30 +303,13 @@ impl Story for OneDeployment {
             && recorded == [plane]
     }
 
-    /// Everything on all clusters, but pods, addresses and what is made after them: they are by chance.
     async fn state(&self, chapter: &str) -> Vec<Value> {
         if chapter == "deleted" {
             self.nothing_owned().await;
             self.until_collected().await;
         }
         let uid = self.find::<Deployment>("cart").await.and_then(|found| found.metadata.uid);
-        let mut state = vec![];
-        for (number, client) in self.clients().iter().enumerate() {
-            let options = Options::default()
-                .ignore_kind("", "Pod")
-                .ignore_kind("", "Endpoints")
-                .ignore_kind("discovery.k8s.io", "EndpointSlice")
-                .ignore_kind("networking.k8s.io", "IPAddress")
-                .ignore_uids();
-            // What the operator says counts; what Kubernetes says of its own is in it.
-            let options = if number == 0 { options } else { options.ignore_status() };
-            let snapshot = Snapshot::settled(client, &options, PATIENCE).await.unwrap();
-            state.extend(snapshot.objects().iter().map(|(key, object)| {
-                let text = uid.iter().fold(object.to_string(), |text, uid| text.replace(uid, "deployment"));
-                json!({"key": key.to_string(), "object": lasting(serde_json::from_str(&text).unwrap())})
-            }));
-        }
-        state
+        everything(&self.clients(), uid.as_deref()).await
     }
 
     async fn nothing_left(&self) {
@@ -343,6 +317,43 @@ impl Story for OneDeployment {
             assert_nothing_left(before, &client, PATIENCE).await;
         }
     }
+}
+
+/// Fails if anything on these planes belongs to a Deployment. Its namespace is the environment's, and would take along what was
+/// forgotten.
+async fn nothing_owned(planes: &[Client]) {
+    // Kubernetes gives these the labels of their Service, and removes them some time after it.
+    let options =
+        Options::default().ignore_kind("", "Endpoints").ignore_kind("discovery.k8s.io", "EndpointSlice");
+    for plane in planes {
+        let snapshot = Snapshot::take(plane, &options).await.unwrap();
+        let owned = |object: &Value| !object["metadata"]["labels"]["openchoreo.dev/owner-uid"].is_null();
+        let owned = snapshot.objects().iter().filter(|(_, object)| owned(object));
+        let owned: Vec<String> = owned.map(|(key, _)| key.to_string()).collect();
+        assert!(owned.is_empty(), "{owned:#?}");
+    }
+}
+
+/// Everything on the control plane and the planes, but pods, addresses and what is made after them: they are by chance. The UID
+/// of the Deployment differs from one time to the next.
+async fn everything(clusters: &[Client], uid: Option<&str>) -> Vec<Value> {
+    let mut state = vec![];
+    for (number, client) in clusters.iter().enumerate() {
+        let options = Options::default()
+            .ignore_kind("", "Pod")
+            .ignore_kind("", "Endpoints")
+            .ignore_kind("discovery.k8s.io", "EndpointSlice")
+            .ignore_kind("networking.k8s.io", "IPAddress")
+            .ignore_uids();
+        // What the operator says counts; what Kubernetes says of its own is in it.
+        let options = if number == 0 { options } else { options.ignore_status() };
+        let snapshot = Snapshot::settled(client, &options, PATIENCE).await.unwrap();
+        state.extend(snapshot.objects().iter().map(|(key, object)| {
+            let text = uid.iter().fold(object.to_string(), |text, uid| text.replace(uid, "deployment"));
+            json!({"key": key.to_string(), "object": lasting(serde_json::from_str(&text).unwrap())})
+        }));
+    }
+    state
 }
 
 /// A way in for those whose token has a scope, under a host of its own as well.

@@ -1,7 +1,9 @@
 use rstest::rstest;
 
 use super::{
-    super::claims::{State, also_served_by, clear, conflict_message, decide, new_claim, prepare, take_over},
+    super::claims::{
+        State, also_served_by, clear, conflict_message, decide, in_the_way, new_claim, prepare, take_over,
+    },
     also_served, book, claim, endpoint, key, keys, transferred,
 };
 
@@ -105,6 +107,34 @@ fn what_another_organization_holds_refuses_all_and_does_not_tell_who() {
     for secret in ["globex", "web", "*."] {
         assert!(!message.contains(secret), "{message}");
     }
+}
+
+#[rstest]
+#[case::free("a.example.com", vec![], &["a.example.com"])]
+#[case::of_the_organization("a.example.com", vec![claim("acme/cart", "a.example.com", 1)], &["a.example.com"])]
+#[case::above("a.example.com", vec![claim("globex/web", "*.example.com", 1)], &["*.example.com", "a.example.com"])]
+#[case::one_below_of_several(
+    "*.example.com",
+    vec![claim("globex/web", "a.example.com", 1), claim("globex/web", "b.example.com", 1)],
+    &["*.example.com", "a.example.com"]
+)]
+#[case::of_the_organization_below("*.example.com", vec![claim("acme/cart", "a.example.com", 1)], &["*.example.com"])]
+#[case::a_younger_one_is_not(
+    "*.example.com",
+    vec![
+        claim("acme/shop", "*.example.com", 2),
+        claim("globex/web", "a.example.com", 3),
+        claim("globex/web", "b.example.com", 1),
+    ],
+    &["*.example.com", "b.example.com"]
+)]
+fn what_is_in_the_way_of_a_host_is_its_claim_and_one_that_overlaps_it(
+    #[case] wanted: &str,
+    #[case] claims: Vec<kantor_api::hostname_claim::HostnameClaim>,
+    #[case] expected: &[&str],
+) {
+    let found = in_the_way(&endpoint("acme/shop"), &keys(&[wanted]), &book(claims));
+    assert_eq!(found, expected.iter().map(|host| key(host).name()).collect());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     core::hierarchy::{
-        Id, Kind, Need, Place, beside, children,
+        Id, Key, Kind, Need, Place, beside, children,
         sample::{Sample, Shelf},
         unresolved,
     },
@@ -442,6 +442,43 @@ fn an_object_is_found_by_the_namespace_of_a_plane_in_which_it_says_that_it_is_an
     index.remove(&Id::new(Kind::Endpoint, "acme", "cart-api"));
     assert_eq!(names(&index, "eu", "dp-shop"), Vec::<String>::new());
     assert_eq!(names(&index, "us", "dp-shop"), ["cart", "of-another-plane"]);
+}
+
+#[test]
+fn who_waits_for_claims_is_woken_by_what_becomes_of_them_until_it_waits_no_more() {
+    let claim = |name: &str, holder: &str| {
+        let holder = json!({"namespace": "acme", "name": "cart", "uid": holder});
+        let spec = json!({"hostname": name, "organization": "acme", "holder": holder});
+        Sample::new(Kind::HostnameClaim, name).set("spec", spec)
+    };
+    let key = |name: &str| Key::Named(Id::new(Kind::HostnameClaim, "", name));
+    let (release, nobody) = (the(Kind::Release, "release"), Vec::<String>::new());
+    let mut index = index();
+    let taken = claim("taken.example.com", "one");
+    index.put(taken.facts());
+    index.await_only(&release.id(), &[key("taken.example.com"), key("free.example.com")]);
+    // What is said of it is not what it is.
+    assert_eq!(others(index.put(taken.facts()), &taken), nobody);
+    let other = claim("taken.example.com", "another");
+    assert_eq!(others(index.put(other.facts()), &other), ["Release release"]);
+    let free = claim("free.example.com", "one");
+    assert_eq!(others(index.put(free.facts()), &free), ["Release release"]);
+    // A change of whoever waits leaves it waiting.
+    index.put(release.clone().label("touched", "yes").facts());
+    assert_eq!(others(index.remove(&other.id()), &other), ["Release release"]);
+
+    index.await_only(&release.id(), &[key("free.example.com")]);
+    assert_eq!(others(index.put(taken.facts()), &taken), nobody, "it no longer waits for this one");
+    assert!(index.is_waiting(&release.id()));
+    index.await_only(&release.id(), &[]);
+    assert!(!index.is_waiting(&release.id()));
+    assert_eq!(others(index.remove(&free.id()), &free), nobody);
+    // Nothing is kept of who has gone.
+    index.await_only(&release.id(), &[key("free.example.com")]);
+    index.remove(&release.id());
+    index.await_only(&release.id(), &[key("free.example.com")]);
+    assert!(index.awaited.is_empty() && index.awaiting.is_empty());
+    assert_eq!(others(index.put(free.facts()), &free), nobody);
 }
 
 /// What is done for each of so many references takes a moment; what is done for each pair of them, many minutes.
