@@ -179,6 +179,23 @@ fn what_deployments_share_is_not_what_a_release_keeps(
 }
 
 #[rstest]
+#[case::a_release(labels::RELEASE_UID, labels::OWNER_UID, "leave it out")]
+#[case::a_deployment(labels::OWNER_UID, labels::RELEASE_UID, "have it removed there")]
+#[case::all_deployments(plane::MANAGED_BY, labels::OWNER_UID, "have it removed there")]
+fn who_may_not_have_an_object_is_told_what_to_do_about_it(
+    #[case] label: &'static str,
+    #[case] kept_by: &str,
+    #[case] advice: &str,
+) {
+    let live = with_label(with_label(live(), labels::RELEASE_UID, None), kept_by, Some("other"));
+    let owner = Owner { label, ..owner() };
+    let Step::Refuse(message) = step(&owner, &wanted(), Some(&live), None, |_| false) else {
+        panic!("not refused")
+    };
+    assert!(message.contains(advice), "{message}");
+}
+
+#[rstest]
 #[case("ResourceQuota", false)]
 #[case("LimitRange", false)]
 #[case("ConfigMap", true)]
@@ -236,6 +253,85 @@ fn only_what_is_the_owners_is_deleted(
 ) {
     let live = with_label(live(), labels::RELEASE_UID, label);
     assert_eq!(removal(&owner(), &ObjectView::of(&live), recorded), expected);
+}
+
+#[test]
+fn what_is_on_its_way_is_not_deleted_again_and_says_what_keeps_it() {
+    let mut live = live();
+    live.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    live.metadata.finalizers = Some(vec!["example.com/slow".into()]);
+    let awaited = Removal::AwaitEnd { finalizers: vec!["example.com/slow".into()] };
+    assert_eq!(removal(&owner(), &ObjectView::of(&live), None), awaited);
+    let theirs = with_label(live, labels::RELEASE_UID, Some("other"));
+    assert_eq!(removal(&owner(), &ObjectView::of(&theirs), None), Removal::Leave);
+}
+
+#[rstest]
+#[case::made(Outcome::Created, None)]
+#[case::changed(Outcome::Configured { drift: Some("data.colour".into()) }, None)]
+#[case::as_it_was(Outcome::Unchanged, None)]
+#[case::waiting(Outcome::Waiting("it is being deleted".into()), Some("it is being deleted"))]
+#[case::refused(Outcome::Refused("not yours".into()), Some("not yours"))]
+#[case::failed(Outcome::Failed("no answer".into()), Some("no answer"))]
+fn what_is_not_in_its_place_says_why(#[case] outcome: Outcome, #[case] why: Option<&str>) {
+    assert_eq!(outcome.error(), why);
+    assert_eq!(outcome.is_in_place(), why.is_none());
+}
+
+#[rstest]
+#[case::a_reason(Some("no room"), "ConfigMap app/settings: no room")]
+#[case::a_reason_that_names_it(Some("ConfigMap app/settings is full"), "ConfigMap app/settings is full")]
+#[case::no_reason(None, "ConfigMap app/settings")]
+fn what_is_said_of_an_object_names_it_once(#[case] why: Option<&str>, #[case] expected: &str) {
+    assert_eq!(said(&wanted().item(), why), expected);
+}
+
+#[rstest]
+#[case::from_before(Some("9"), Some("10"), true)]
+#[case::what_was_written(Some("10"), Some("10"), false)]
+#[case::from_after(Some("11"), Some("10"), false)]
+#[case::nothing_was_written(Some("9"), None, false)]
+#[case::no_number(Some("9"), Some("x"), false)]
+#[case::of_no_version(None, Some("10"), false)]
+fn an_object_from_before_a_write_is_told_by_its_version(
+    #[case] seen: Option<&str>,
+    #[case] written: Option<&str>,
+    #[case] expected: bool,
+) {
+    let mut live = live();
+    live.metadata.resource_version = seen.map(ToOwned::to_owned);
+    assert_eq!(is_older(&live, written), expected);
+}
+
+#[test]
+fn objects_are_told_apart_by_all_but_their_version_and_uid() {
+    let item = wanted().item();
+    let same = InventoryItem { version: "v2".into(), uid: Some("uid".into()), ..item.clone() };
+    assert_eq!(object_key(&same), object_key(&item));
+    let others = [
+        InventoryItem { group: "apps".into(), ..item.clone() },
+        InventoryItem { kind: "Secret".into(), ..item.clone() },
+        InventoryItem { namespace: "other".into(), ..item.clone() },
+        InventoryItem { name: "other".into(), ..item.clone() },
+    ];
+    for other in others {
+        assert_ne!(object_key(&other), object_key(&item), "{other:?}");
+    }
+}
+
+#[test]
+fn what_the_server_keeps_is_known_again_by_the_wanted_fields_alone() {
+    let (kept, wanted) = (live(), wanted());
+    let with = |field: &str, value: &str| {
+        let mut live = kept.clone();
+        live.data["data"][field] = json!(value);
+        projection(&live, &wanted)
+    };
+    let before = projection(&kept, &wanted);
+    assert_eq!(with("of-others", "x"), before);
+    assert_ne!(with("colour", "BLUE"), before);
+    assert_ne!(with("colour", "BLUE"), with("colour", "Blue"));
 }
 
 #[test]

@@ -98,6 +98,10 @@ fn who_keeps_a_namespace_is_told_by_what_was_seen() {
     }
     let kept = look("Secret", json!([{"name": "s", "uid": "s", "labels": {"keeper": "me"}}]));
     assert_eq!(judged(&[slice(), kept]), found("Secret s", Whose::Kept));
+    // An owner is known by its UID, whatever it is called: what goes with it is not looked at for itself.
+    let kept = look("Secret", json!([{"name": "s", "uid": "s", "labels": {"keeper": "me"}}]));
+    let beside = look("ConfigMap", json!([owned("copy", "Widget", "s")]));
+    assert_eq!(judged(&[beside, kept]), found("Secret s", Whose::Kept));
     // What cannot be seen is not nothing.
     let (what, whose) = judged(&[Look::unseen_group("route.openshift.io")]).unwrap();
     assert!(what.contains("route.openshift.io") && whose == Whose::Unseen, "{what}");

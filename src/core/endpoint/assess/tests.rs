@@ -285,3 +285,27 @@ fn a_host_is_listened_for_with_tls_where_there_is_any(
     let expected = expected.map(|(scheme, port)| Listener { scheme, port });
     assert_eq!(listener(&gateway, "shop.example"), expected);
 }
+
+#[rstest]
+#[case::open_and_accepted(true, json!([condition("Accepted", "True", 2)]), true)]
+#[case::accepted_as_it_was(true, json!([condition("Accepted", "True", 1)]), true)]
+#[case::accepted_beside_something_else(
+    true, json!([condition("ResolvedRefs", "False", 2), condition("Accepted", "True", 2)]), true
+)]
+#[case::closed(false, json!([condition("Accepted", "True", 2)]), false)]
+#[case::refused(true, json!([condition("Accepted", "False", 2)]), false)]
+#[case::only_its_references_are_good(true, json!([condition("ResolvedRefs", "True", 2)]), false)]
+#[case::not_looked_at(true, json!([]), false)]
+fn whoever_comes_is_let_in_by_an_open_route_that_a_gateway_has_accepted(
+    #[case] open: bool,
+    #[case] conditions: Value,
+    #[case] expected: bool,
+) {
+    assert_eq!(is_let_in(&route(open, conditions)), expected);
+}
+
+#[test]
+fn a_port_is_written_where_it_is_not_the_usual_one() {
+    assert_eq!(Listener::default().port_text(), "");
+    assert_eq!(Listener { port: Some(8443), ..Listener::default() }.port_text(), ":8443");
+}
