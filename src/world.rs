@@ -37,7 +37,7 @@ pub use self::{
 };
 use crate::{
     core::{
-        hierarchy::{self, Catalog as _, Described, Facts, Id, KeyRef, Kind, Need, Place, ResolveError},
+        hierarchy::{self, Catalog as _, Described, Facts, Id, Key, KeyRef, Kind, Need, Place, ResolveError},
         hostnames::book::Book,
         scope::Scope,
     },

@@ -107,7 +107,7 @@ impl Index {
         let Some((id, _)) = self.objects.get_key_value(id) else { return };
         let id = id.clone();
         let before = self.awaiting.remove(&id).unwrap_or_default();
-        let after: HashSet<Mark> = keys.iter().map(|key| self.marks.of(key)).collect();
+        let after: HashSet<Mark> = keys.iter().map(|key| self.marks.of(key.borrowed())).collect();
         moved(&mut self.awaited, &id, [before, after.clone()]);
         if !after.is_empty() {
             self.awaiting.insert(id, after);
@@ -168,7 +168,8 @@ impl Index {
 
     /// Wakes who refers to `keys` or waits for them, and, where a reference passes changes on, who refers to those in turn.
     fn wake_referring(&self, keys: Vec<Key>, woken: &mut BTreeSet<Id>) {
-        let waiting = keys.iter().filter_map(|key| self.awaited.get(&self.marks.of(key))).flatten();
+        let waiting =
+            keys.iter().filter_map(|key| self.awaited.get(&self.marks.of(key.borrowed()))).flatten();
         woken.extend(waiting.map(|id| Id::clone(id)));
         let mut next: Vec<(Key, Option<&'static [Kind]>)> = keys.into_iter().map(|key| (key, None)).collect();
         let mut seen: HashSet<_> = next.iter().cloned().collect();
