@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The operator's `--plane-timeout` is 10 s.
-const LONGER_THAN_A_CALL: Duration = Duration::from_secs(12);
+pub(super) const LONGER_THAN_A_CALL: Duration = Duration::from_secs(12);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_endpoints_of_one_deployment_live_side_by_side_and_each_loses_only_its_own() {

@@ -1,12 +1,16 @@
 //! What is said of an Endpoint was seen.
 
+use kantor_api::Endpoint;
 use kantor_testbed::proxy::{Action, Fault, Match, Verb};
 use serde_json::{Value, json};
 
-use super::support::{Mall, name, open, template};
+use super::{
+    serving::LONGER_THAN_A_CALL,
+    support::{Mall, name, open, template},
+};
 use crate::{
     deployment::support::Shop,
-    observing::{until_connected, until_looked_at},
+    observing::{looks, until_connected, until_looked_at},
     release::support::start_operator,
     support::PATIENCE,
 };
@@ -70,7 +74,14 @@ async fn an_address_is_not_guessed_while_the_gateways_are_not_known() {
     mall.shop.stage.operator.ready().await.unwrap();
     until_connected(&mall.shop.stage).await;
     failing.await_hit(PATIENCE).await.unwrap();
-    until_looked_at(&mall.shop.stage, "endpoint", 0.0).await;
+    // The first look may have come before the plane did.
+    let path = format!("acme/{}", name("api"));
+    for touch in ["once", "twice"] {
+        let before = looks(&mall.shop.stage, "endpoint").await;
+        let touch = json!({"metadata": {"annotations": {"example.com/touched": touch}}});
+        mall.shop.stage.patch::<Endpoint>(&path, touch).await;
+        until_looked_at(&mall.shop.stage, "endpoint", before).await;
+    }
     let told = mall.shop.stage.proxy.writes_since(mark).resource("endpoints/status");
     for write in told.iter() {
         let status = write.body.json().unwrap()["status"].take();
@@ -78,4 +89,29 @@ async fn an_address_is_not_guessed_while_the_gateways_are_not_known() {
     }
     drop(failing);
     mall.ready(&name("api")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_is_not_called_ready_before_the_gateways_are_known() {
+    let mut mall = Mall::open().await;
+    mall.shop.stage.operator.kill().unwrap();
+    mall.shop.stage.operator.ended().await.unwrap();
+    let lists = Match::new().verb(Verb::List).resource("gateways").always();
+    let slow = mall.shop.plane.proxy.fault(Fault::when(lists).then(Action::Delay(LONGER_THAN_A_CALL)));
+    let mark = mall.shop.stage.proxy.mark();
+    start_operator(&mut mall.shop.stage, &[]).await;
+    mall.deploy(public("/v1")).await;
+    mall.ready(&name("api")).await;
+    slow.await_hit(PATIENCE).await.unwrap();
+    let told = mall.shop.stage.proxy.writes_since(mark).resource("endpoints/status");
+    let ready: Vec<Value> = told
+        .iter()
+        .map(|write| write.body.json().unwrap()["status"].take())
+        .filter(|status| {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        })
+        .collect();
+    assert!(!ready.is_empty(), "{told}");
+    assert!(ready.iter().all(|status| status["address"].is_string()), "{ready:#?}");
 }
