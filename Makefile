@@ -58,7 +58,7 @@ NOTICING := core::changes core::endpoint::assess core::lifecycle core::tenancy
 .PHONY: mutants
 mutants: $(MUTANTS) ## Change decisions one by one and see a unit test fail: FILES='src/core/changes.rs', at most 30 minutes
 	@# In a copy that has the decisions alone: all of the operator takes longer to build than these tests to run, and nothing is
-	@# left in the tree if it is stopped. Where the time is over, those that were tried are any of them.
+	@# left in the tree if it is stopped. Where the time is over, the rest is not tried: the counts say how many were.
 	copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	cp -a --parents Cargo.toml Cargo.lock rust-toolchain.toml api config tests/testbed src/core.rs src/core "$$copy"; \
 	sed -i '/^\[\[example\]\]/,/^path/d' "$$copy/Cargo.toml"; \
