@@ -8,7 +8,7 @@ use kantor_testbed::{
 };
 use serde_json::{Value, json};
 
-use super::support::{IMAGE, Plane, Shop, endpoint, full_plane, item, namespace};
+use super::support::{IMAGE, Plane, Shop, endpoint, full_plane, item, move_to, namespace, settled_on};
 use crate::{
     acme::{plane_says, secret},
     observing::{looks, until_looked_at},
@@ -18,20 +18,6 @@ use crate::{
 
 async fn snapshot(plane: &Plane) -> Snapshot {
     Snapshot::settled(&plane.client, &Options::default(), PATIENCE).await.unwrap()
-}
-
-async fn move_to(shop: &Shop, plane: &str) {
-    shop.stage.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": plane}})).await;
-}
-
-/// Waits until the Deployment is ready on a plane and nothing is left to clean.
-async fn settled_on(shop: &Shop, plane: &str) -> Deployment {
-    shop.until(&format!("it is on {plane}"), "cart", |found| {
-        let status = found.status.as_ref()?;
-        let there = status.data_plane.as_ref()?.name == plane && status.cleaning.is_empty();
-        (there && is_ready(found)).then(|| found.clone())
-    })
-    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,28 +1,14 @@
 //! A plane is left when what has moved runs on the other one.
 
-use kantor_api::{Deployment, Environment};
+use kantor_api::Environment;
 use serde_json::json;
 
-use super::support::{IMAGE, Plane, Shop, full_plane, item, namespace};
+use super::support::{IMAGE, Plane, Shop, full_plane, item, move_to, namespace, settled_on};
 use crate::{
     endpoint::support::{HTTP_ROUTE, Mall, name, open, template},
     gateway,
     support::{condition, is_ready},
 };
-
-async fn move_to(shop: &Shop, plane: &str) {
-    shop.stage.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": plane}})).await;
-}
-
-/// Waits until the Deployment is ready on a plane and nothing is left to clean.
-async fn settled_on(shop: &Shop, plane: &str) -> Deployment {
-    shop.until(&format!("it is on {plane}"), "cart", |found| {
-        let status = found.status.as_ref()?;
-        let there = status.data_plane.as_ref()?.name == plane && status.cleaning.is_empty();
-        (there && is_ready(found)).then(|| found.clone())
-    })
-    .await
-}
 
 /// Whether pods may be started on the nodes of a plane.
 async fn schedulable(plane: &Plane, is_schedulable: bool) {

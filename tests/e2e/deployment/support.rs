@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kantor_api::{
-    Component, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Project,
+    Component, DeployableArtifact, Deployment, DeploymentPipeline, DeploymentTrack, Environment, Project,
     common::InventoryItem,
 };
 use kantor_testbed::{
@@ -242,4 +242,19 @@ pub fn labelled<K: serde::de::DeserializeOwned>(
 pub fn endpoint(name: &str, port: u16) -> Value {
     json!({"metadata": {"name": name}, "spec": {"type": "HTTP",
         "backendRef": {"type": "componentRef", "basePath": "/", "componentRef": {"port": port}}}})
+}
+
+/// Points the environment to another plane.
+pub(super) async fn move_to(shop: &Shop, plane: &str) {
+    shop.stage.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": plane}})).await;
+}
+
+/// Waits until the Deployment is ready on a plane and nothing is left to clean.
+pub(super) async fn settled_on(shop: &Shop, plane: &str) -> Deployment {
+    shop.until(&format!("it is on {plane}"), "cart", |found| {
+        let status = found.status.as_ref()?;
+        let there = status.data_plane.as_ref()?.name == plane && status.cleaning.is_empty();
+        (there && is_ready(found)).then(|| found.clone())
+    })
+    .await
 }
