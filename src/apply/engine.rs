@@ -34,7 +34,9 @@ use super::{
 use crate::{
     core::{
         changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
+        hierarchy,
         known::Known,
+        tenancy,
     },
     planes::{Follow, FollowState, Followed, Kind, Plane, Served},
 };
@@ -125,6 +127,7 @@ impl Engine {
     pub async fn sync(&self, site: &Site<'_>, owner: &Owner, wanted: &[Placed]) -> Vec<Change> {
         let mut changes: BTreeMap<usize, Change> = BTreeMap::new();
         let items: Vec<InventoryItem> = wanted.iter().map(|(wanted, _)| wanted.item()).collect();
+        let mut missing: HashSet<String> = HashSet::new();
         for stage in 0..STAGES {
             let batch: Vec<usize> = (0..items.len())
                 .filter(|i| changes::stage(&items[*i].group, &items[*i].kind) == stage)
@@ -135,6 +138,12 @@ impl Engine {
             for i in batch {
                 let ground = grounds.get(&Kind::of(&items[i]));
                 let (wanted, recorded) = &wanted[i];
+                if missing.contains(&items[i].namespace) {
+                    let item = InventoryItem { uid: recorded.clone(), ..items[i].clone() };
+                    let outcome = Outcome::Waiting(format!("waits for Namespace {}", item.namespace));
+                    changes.insert(i, Change::without_write(item, outcome, Some(AGAIN)));
+                    continue;
+                }
                 let turn =
                     async move { (i, self.settle(site, owner, wanted, recorded.as_deref(), ground).await) };
                 turns.push(turn.boxed());
@@ -143,6 +152,10 @@ impl Engine {
             let written =
                 done.iter().filter_map(|(i, change)| Some((Kind::of(&items[*i]), change.version.clone()?)));
             catch_up(&grounds, written).await;
+            missing.extend(done.iter().filter_map(|(i, change)| {
+                let is_namespace = items[*i].group.is_empty() && items[*i].kind == "Namespace";
+                (is_namespace && !change.outcome.is_in_place()).then(|| items[*i].name.clone())
+            }));
             changes.extend(done);
         }
         changes.into_values().collect()
@@ -215,6 +228,10 @@ impl Engine {
                 return Change::without_write(item, outcome, Some(AGAIN));
             }
         };
+        if is_in_namespace_of_another(site.plane, owner, &item.namespace) {
+            let why = format!("namespace {} belongs to another organization", item.namespace);
+            return Change::without_write(item, Outcome::Refused(why), Some(AGAIN));
+        }
         let live = followed.get(wanted.object.metadata.namespace.as_deref(), &item.name);
         let step = self.step(owner, wanted, live.as_deref(), recorded);
         let (key, tried) = (wanted.item(), tried(owner, wanted));
@@ -304,7 +321,7 @@ impl Attempt<'_> {
             Step::Nothing => Ok(Done::without_object(Outcome::Unchanged)),
             Step::AwaitEnd => Ok(Done::without_object(self.awaiting())),
             Step::Refuse(why) => Err(WriteError::Refused(why)),
-            Step::Update { uid, drift } => self.update(uid, drift, live).await,
+            Step::Update { uid, taken_over, drift } => self.update(uid, taken_over, drift, live).await,
             Step::Create => match self.create().await {
                 Err(WriteError::Conflict) => self.look_first().await,
                 made => made,
@@ -333,25 +350,36 @@ impl Attempt<'_> {
             Step::Nothing => Ok(Done { outcome: Outcome::Unchanged, object: found }),
             Step::AwaitEnd => Ok(Done::without_object(self.awaiting())),
             Step::Refuse(why) => Err(WriteError::Refused(why)),
-            Step::Update { uid, drift } => self.update(uid, drift, found.as_ref()).await,
+            Step::Update { uid, taken_over, drift } => {
+                self.update(uid, taken_over, drift, found.as_ref()).await
+            }
         }
     }
 
     async fn update(
         &self,
         uid: Option<String>,
+        mut taken_over: Option<String>,
         drift: Option<String>,
         live: Option<&DynamicObject>,
     ) -> Result<Done, WriteError> {
-        let body = self.update_body(uid.as_deref(), live);
+        let mut body = self.update_body(uid.as_deref(), live);
         if let Some(former) = self.owner.former_manager
             && live.is_some_and(|live| !live.annotations().contains_key(annotations::INTENT_HASH))
         {
             let item = self.wanted.item();
-            self.site.writer.inherit(self.resource, &item, former, self.site.manager).await?;
+            let managers = (former, self.site.manager);
+            let inherited =
+                self.site.writer.inherit(self.resource, &item, managers, taken_over.as_deref()).await?;
+            taken_over = taken_over.map(|looked_at| inherited.unwrap_or(looked_at));
+        }
+        if taken_over.is_some() {
+            body.metadata.resource_version.clone_from(&taken_over);
         }
         let mut applied = self.apply(&body).await;
-        if matches!(applied, Err(WriteError::Conflict)) && body.metadata.resource_version.is_some() {
+        let is_own = taken_over.is_none();
+        if is_own && matches!(applied, Err(WriteError::Conflict)) && body.metadata.resource_version.is_some()
+        {
             // Its status changes all the time while it is scaled or rolled out.
             let item = self.wanted.item();
             let found = self.site.writer.read(self.resource, &item.namespace, &item.name).await?;
@@ -424,6 +452,16 @@ fn set_replicas(body: &mut DynamicObject, replicas: Value) {
     if let Some(spec) = body.data.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("replicas".to_owned(), replicas);
     }
+}
+
+/// Whether a namespace is another organization's by now. It was judged before; since then somebody else may have made it.
+fn is_in_namespace_of_another(plane: &Plane, owner: &Owner, namespace: &str) -> bool {
+    if namespace.is_empty() || owner.organization.is_empty() {
+        return false;
+    }
+    let namespaces = plane.follow(&hierarchy::Kind::Namespace.resource(), "", Follow::Metadata);
+    let found = namespaces.get(None, namespace);
+    found.is_some_and(|found| tenancy::is_of_another(found.labels(), &owner.organization))
 }
 
 /// What is tried, and with which rights: what was refused is tried again at once when more is allowed.

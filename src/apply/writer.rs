@@ -192,15 +192,16 @@ impl Writer {
     }
 
     /// Hands the fields that `former` has set on an object, by plain writes, over to `manager` as if it had applied
-    /// them: those that it does not apply next are then removed, instead of being kept for `former` for ever.
+    /// them: those that it does not apply next are then removed, instead of being kept for `former` for ever. Only over
+    /// `version`, if one is given. Returns the version that this made, if it changed anything.
     pub(super) async fn inherit(
         &self,
         resource: &ApiResource,
         item: &InventoryItem,
-        former: &str,
-        manager: &str,
-    ) -> Result<(), WriteError> {
-        let Some(object) = self.look(resource, &item.namespace, &item.name).await? else { return Ok(()) };
+        (former, manager): (&str, &str),
+        version: Option<&str>,
+    ) -> Result<Option<String>, WriteError> {
+        let Some(object) = self.look(resource, &item.namespace, &item.name).await? else { return Ok(None) };
         let mut fields = object.managed_fields().to_vec();
         let is_of = |entry: &ManagedFieldsEntry, name: &str, operation: &str| {
             entry.manager.as_deref() == Some(name)
@@ -208,26 +209,28 @@ impl Writer {
                 && entry.subresource.as_deref().unwrap_or_default().is_empty()
         };
         if fields.iter().any(|entry| is_of(entry, manager, "Apply")) {
-            return Ok(());
+            return Ok(None);
         }
         let Some(entry) = fields.iter_mut().find(|entry| is_of(entry, former, "Update")) else {
-            return Ok(());
+            return Ok(None);
         };
         entry.manager = Some(manager.to_owned());
         entry.operation = Some("Apply".to_owned());
         let patch = json!({"metadata": {
-            "resourceVersion": object.resource_version(),
+            "resourceVersion": version.map(ToOwned::to_owned).or_else(|| object.resource_version()),
             "uid": object.uid(),
             "managedFields": fields,
         }});
         let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         let api = self.dynamic(resource, some(&item.namespace));
         let span = self.writing("patch", resource, some(&item.namespace), &item.name);
-        self.within(span, api.patch_metadata(&item.name, &params, &Patch::Merge(patch))).await.map(drop)
+        let patched =
+            self.within(span, api.patch_metadata(&item.name, &params, &Patch::Merge(patch))).await?;
+        Ok(patched.resource_version())
     }
 
     /// The metadata of an object, as the server has it.
-    pub(super) async fn look(
+    pub async fn look(
         &self,
         resource: &ApiResource,
         namespace: &str,

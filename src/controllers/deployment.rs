@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use self::inputs::Resolved;
 use super::{
     Context, member,
-    owned::{self, FORMER_MANAGER, OWNED, seconds, site},
+    owned::{self, OWNED, seconds, site},
     place::{self, Located, Place},
     run::Action,
     turns,
@@ -42,6 +42,7 @@ use crate::{
         hierarchy::{logical_name, organization_of},
         lifecycle::{self, DEPLOYMENT, Standing, Turn},
         moving::{self, Leave},
+        namespaces::{self, NamespaceOwner, shared_owner},
         release,
     },
 };
@@ -133,8 +134,8 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
             return stopped(deployment, status, standing, artifact, context).await;
         }
     };
-    let ours = match is_namespace_ours(&resolved, &place, &rendered.namespace) {
-        Ok(ours) => ours,
+    let namespace_owner = match namespace_owner(&resolved, &place, &rendered.namespace) {
+        Ok(owner) => owner,
         Err(standing) => {
             let status = DeploymentStatus { observed_artifact, ..before };
             return stopped(deployment, status, standing, Some(ARTIFACT_RESOLVED), context).await;
@@ -156,7 +157,8 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
     let deployment = written.as_ref().unwrap_or(deployment);
     let started = Instant::now();
     let begun = Arc::default();
-    let mut applying = Box::pin(apply(deployment, ours, &place, &rendered, (&recorded, &begun), context));
+    let mut applying =
+        Box::pin(apply(deployment, namespace_owner, &place, &rendered, (&recorded, &begun), context));
     let mut told = None;
     let done = loop {
         match timeout(LATE, &mut applying).await {
@@ -215,10 +217,10 @@ impl Applied {
     }
 }
 
-/// `ours` tells whether the namespace is the organization's already.
+/// The namespace first, then what isolates it, then what runs in it: in a namespace that is refused nothing is written.
 async fn apply(
     deployment: &Deployment,
-    ours: bool,
+    namespace_owner: NamespaceOwner,
     place: &Place,
     rendered: &Rendered,
     (recorded, begun): (&DeploymentStatus, &Arc<AtomicBool>),
@@ -228,12 +230,19 @@ async fn apply(
         objects.iter().map(|object| (Wanted::new(object.clone()), None)).collect()
     };
     let Owner { adopt, organization, .. } = owner_of(deployment, None);
-    let keeper = shared_owner(&organization, ours || adopt);
+    // A namespace that was made for Releases of the organization becomes the Deployments'.
+    let keeper = shared_owner(&organization, adopt || namespace_owner == NamespaceOwner::Organization);
     let sharing = noted(place, SHARED, begun);
     let turn = context.shared.take((place.plane.key.clone(), rendered.namespace.clone())).await;
-    let shared = context.engine.sync(&sharing, &keeper, &wanted(&rendered.shared)).await;
+    let are_in_place = |changes: &[Change]| changes.iter().all(|change| change.outcome.is_in_place());
+    let (namespace, isolation): (Vec<Placed>, Vec<Placed>) =
+        wanted(&rendered.shared).into_iter().partition(|(wanted, _)| wanted.item().kind == "Namespace");
+    let mut shared = context.engine.sync(&sharing, &keeper, &namespace).await;
+    if are_in_place(&shared) {
+        shared.extend(context.engine.sync(&sharing, &keeper, &isolation).await);
+    }
     drop(turn);
-    if !shared.iter().all(|change| change.outcome.is_in_place()) {
+    if !are_in_place(&shared) {
         // Nothing runs without its isolation.
         return Applied { shared, own: vec![], endpoints: endpoints::Synced::default() };
     }
@@ -330,7 +339,10 @@ impl DeploymentTurn<'_> {
             }
             Err(why) => vec![why],
         };
-        left.extend(clean_up::remove_other_isolation(self.place, self.rendered, self.context).await);
+        left.extend(
+            clean_up::remove_other_isolation(&owner.organization, self.place, self.rendered, self.context)
+                .await,
+        );
         left
     }
 
@@ -397,35 +409,22 @@ fn owner_of(deployment: &Deployment, rendered: Option<&Rendered>) -> Owner {
     owned::owner_of(deployment, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// On whose behalf the objects are kept that Deployments share.
-fn shared_owner(organization: &str, adopt: bool) -> Owner {
-    Owner {
-        uid: labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned(),
-        label: labels::plane::MANAGED_BY,
-        organization: organization.to_owned(),
-        adopt,
-        former_manager: Some(FORMER_MANAGER),
-        ..Owner::default()
-    }
-}
-
-/// Whose the namespace is: true if it is the organization's already, as one that was made for its Releases, false if it is
-/// nobody's. Generated names can collide, and then labels have the last word.
-fn is_namespace_ours(resolved: &Resolved, place: &Place, name: &str) -> Result<bool, Standing> {
-    let Some(namespace) = place.namespaces.get(None, name) else { return Ok(false) };
-    let label = |key: &str| namespace.labels().get(key).filter(|value| !value.is_empty());
-    let organization = release::label_value(&organization_of(&*resolved.project));
-    let of_another =
-        |key: &str, own: &str| label(key).is_some_and(|found| *found != release::label_value(own));
-    let (project, environment) = (logical_name(&*resolved.project), logical_name(&*resolved.environment));
-    let elsewhere = of_another(labels::plane::PROJECT_NAME, &project)
-        && of_another(labels::plane::ENVIRONMENT_NAME, &environment);
-    match label(labels::plane::ORGANIZATION_NAME) {
-        Some(found) if *found != organization || elsewhere => Err(Standing::Stalled {
+/// Whose the namespace of this name is. The error says that it is not to be had.
+fn namespace_owner(resolved: &Resolved, place: &Place, name: &str) -> Result<NamespaceOwner, Standing> {
+    let live = place.namespaces.get(None, name);
+    let (project, environment) = (&*resolved.project, &*resolved.environment);
+    let labels = live.as_ref().map(|namespace| namespace.labels());
+    match namespaces::owner_of(
+        labels,
+        &organization_of(project),
+        &logical_name(project),
+        &logical_name(environment),
+    ) {
+        NamespaceOwner::Other => Err(Standing::Stalled {
             reason: reasons::NAMESPACE_CONFLICT,
             message: format!("namespace {name} of data plane {} belongs to others", place.plane.key.name),
         }),
-        found => Ok(found.is_some()),
+        owner => Ok(owner),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kantor_api::{
-    DataPlane, Environment, Project, Release,
+    DataPlane, Deployment, Environment, Project, Release,
     common::PlaneRecord,
     conditions::reasons,
     environment::{EnvironmentStatus, NamespaceRecord},
@@ -63,8 +63,8 @@ async fn leave_former_planes(environment: &Environment, context: &Context) -> Re
     if let Some(why) = [Kind::Deployment, Kind::Release].iter().find_map(|kind| context.world.behind(*kind)) {
         return Err(WriteError::Transient(why));
     }
-    let claimed = claimed(environment, context);
-    let user = |record: &NamespaceRecord| user_of(record, &claimed, context);
+    let organization = environment.namespace().unwrap_or_default();
+    let user = |record: &NamespaceRecord| user_of(record, &organization, context);
     remove_namespaces(environment, &[environment], is_left, user, context).await
 }
 
@@ -74,24 +74,36 @@ fn current_plane(environment: &Environment, context: &Context) -> Option<Arc<Dat
     context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))
 }
 
+/// All data planes that an object can be on, of its own organization, or of the platform team if it `falls_back` on that. They are
+/// looked at where what its status records cannot be believed.
+pub(super) fn possible_planes<K: Resource>(
+    object: &K,
+    falls_back: bool,
+    context: &Context,
+) -> Vec<PlaneRecord> {
+    let organization = object.namespace().unwrap_or_default();
+    let all = context.world.stores.data_planes.state();
+    let records = all.iter().map(|plane| record_of(plane));
+    records.filter(|record| tenancy::may_be_on(record, &organization, falls_back)).collect()
+}
+
 /// Who has something in a namespace of a data plane, as they have recorded themselves: nothing of it is removed behind their
 /// backs.
-fn user_of(record: &NamespaceRecord, claimed: &[NamespaceRecord], context: &Context) -> Option<String> {
-    let is_there = |claim: &NamespaceRecord| {
-        claim.name == record.name && release::is_on(&claim.data_plane, &record.data_plane)
+///
+/// Of this organization: others may write into their status what they like. And whatever environment they are in now: a
+/// Deployment that is moved to another one may be about to make the namespace.
+fn user_of(record: &NamespaceRecord, organization: &str, context: &Context) -> Option<String> {
+    let NamespaceRecord { data_plane, name, .. } = record;
+    let stores = &context.world.stores;
+    let claims = |found: &Deployment| {
+        found.metadata.namespace.as_deref() == Some(organization)
+            && found.status.as_ref().is_some_and(|status| namespaces::is_claimed_by(status, data_plane, name))
     };
-    if claimed.iter().any(is_there) {
-        return Some("a Deployment".to_owned());
+    if let Some(found) = stores.deployments.find(claims) {
+        return Some(format!("Deployment {}", found.name_any()));
     }
-    let uses = |found: &Release| {
-        let status = found.status.as_ref();
-        status.is_some_and(|status| release::uses_namespace(status, &record.data_plane, &record.name))
-    };
-    context.world.stores.releases.find(uses).map(|found| match found.namespace() {
-        Some(own) if own == record.data_plane.namespace => format!("Release {}", found.name_any()),
-        // Whose it is, is nobody's business here.
-        _ => "a Release".to_owned(),
-    })
+    let uses = |found: &Release| release::has_objects_in(found, organization, data_plane, name);
+    stores.releases.find(uses).map(|found| format!("Release {}", found.name_any()))
 }
 
 /// The namespaces that Deployments of the environment use or are about to use, on this plane or a former one.
@@ -116,6 +128,20 @@ fn claimed(environment: &Environment, context: &Context) -> Vec<NamespaceRecord>
             })
         })
         .collect()
+}
+
+/// What is to be recorded of the namespaces of an environment.
+fn recorded_now(environment: &Environment, context: &Context) -> Vec<NamespaceRecord> {
+    let before = environment.status.as_ref().map(|status| &*status.namespaces).unwrap_or_default();
+    let current = current_plane(environment, context).map(|plane| record_of(&plane));
+    namespaces::record(
+        before,
+        &claimed(environment, context),
+        current.as_ref(),
+        &organization_of(environment),
+        &logical_name(environment),
+        &|plane| seen_on(plane, context),
+    )
 }
 
 /// The other environments that live and have the name of this one.
@@ -170,26 +196,20 @@ impl Member for Environment {
                 other.name == record.name && release::is_on(&other.data_plane, &record.data_plane)
             })
         };
-        let claimed = claimed(self, context);
-        let user = |record: &NamespaceRecord| user_of(record, &claimed, context);
-        remove_namespaces(self, &[self], |record| !is_shared(record), user, context).await
+        let organization = self.namespace().unwrap_or_default();
+        let user = |record: &NamespaceRecord| user_of(record, &organization, context);
+        // With those that are seen to be its own: one may have been made since the status was written.
+        let status =
+            EnvironmentStatus { namespaces: recorded_now(self, context), ..EnvironmentStatus::default() };
+        let now = Environment { status: Some(status), ..self.clone() };
+        remove_namespaces(self, &[&now], |record| !is_shared(record), user, context).await
     }
 
     fn status(&self, context: &Context, conditions: &[Condition]) -> Value {
-        let before = self.status.clone().unwrap_or_default();
-        let current = current_plane(self, context).map(|plane| record_of(&plane));
-        let namespaces = namespaces::record(
-            &before.namespaces,
-            &claimed(self, context),
-            current.as_ref(),
-            &organization_of(self),
-            &logical_name(self),
-            &|plane| seen_on(plane, context),
-        );
         let status = EnvironmentStatus {
             observed_generation: self.metadata.generation,
             conditions: conditions.to_vec(),
-            namespaces,
+            namespaces: recorded_now(self, context),
         };
         serde_json::to_value(status).unwrap_or_default()
     }

@@ -14,7 +14,9 @@ use kantor_api::{
 use kube::{Resource, ResourceExt, runtime::events::EventType};
 
 use super::{
-    Context, member,
+    Context,
+    environment::possible_planes,
+    member,
     place::{Unreachable, own_writer, reach_recorded},
     remote::follow_namespaces,
 };
@@ -23,6 +25,7 @@ use crate::{
     core::{
         changes::{Owner, object_key, shown},
         known::Known,
+        namespaces::FORMER_MANAGER,
         release::{is_on, label_value, listed},
         tenancy,
     },
@@ -31,9 +34,6 @@ use crate::{
 
 /// Selects the objects of all Deployments and Endpoints.
 pub(super) const OWNED: &str = labels::OWNER_UID;
-/// Name under which the reference wrote its objects.
-pub(super) const FORMER_MANAGER: &str = "manager";
-
 /// A kind: group, versions from the best to the last resort, kind.
 pub(super) type OwnedKind = (&'static str, &'static [&'static str], &'static str);
 
@@ -189,7 +189,8 @@ pub(super) fn disbelieve<K: Resource<DynamicType = ()>>(object: &K, record: &Pla
     member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
 }
 
-/// Cleans all planes that an owner was on; tells what is still waited for.
+/// Cleans all planes that an owner was on; tells what is still waited for. Where the recorded plane is one that the owner cannot
+/// have been on, its objects are looked for on all on which it can have been.
 pub(super) async fn clean_planes<K: Resource<DynamicType = ()>>(
     object: &K,
     kinds: &[OwnedKind],
@@ -199,7 +200,10 @@ pub(super) async fn clean_planes<K: Resource<DynamicType = ()>>(
     context: &Context,
 ) -> Vec<String> {
     let mut waiting = vec![];
-    for plane in current.into_iter().chain(cleaning) {
+    let organization = object.namespace().unwrap_or_default();
+    let is_forged = current.is_some_and(|record| !tenancy::may_be_on(record, &organization, false));
+    let possible = if is_forged { possible_planes(object, false, context) } else { vec![] };
+    for plane in current.into_iter().chain(cleaning).chain(&possible) {
         // What was recorded is on the current plane.
         let inventory: &[InventoryItem] = if current == Some(plane) { inventory } else { &[] };
         waiting.extend(clean_plane(object, kinds, plane, inventory, context).await.err());

@@ -16,7 +16,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{
     Release, annotations,
-    common::InventoryItem,
+    common::{InventoryItem, PlaneRecord},
     conditions::{self, reasons},
     labels,
     release::{ReleaseStatus, ResourceStatus},
@@ -30,7 +30,7 @@ use self::{
     hosts::Hosts,
     place::{Located, Place, followed},
 };
-use super::{Context, member, run::Action, turns};
+use super::{Context, environment::possible_planes, member, run::Action, turns};
 use crate::{
     apply::{Change, Placed, WriteError},
     core::{
@@ -91,7 +91,7 @@ async fn say_unobserved(release: &Release, report: Report, context: &Context) ->
 
 /// Brings the objects to what the spec says, removes what it no longer says, and tells how they are.
 async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<Action, WriteError> {
-    let before = status_of(release);
+    let before = believed_status(release, Some(&place.at.record), context);
     let rendered = match rendered(release, place) {
         Ok(rendered) => rendered,
         Err((reason, message)) => return refused(release, place, reason, message, context).await,
@@ -110,16 +110,12 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
         }
         Hosts::Soon => return Ok(Action::requeue(SOON)),
     };
-    let namespaces = release::namespaces(&rendered);
-    let stays = before.data_plane.as_ref().is_some_and(|plane| release::is_on(plane, &place.at.record));
-    let made_for_it = namespaces.iter().filter(|name| {
-        (stays && before.namespaces.contains(name))
-            || place.at.namespaces.get(None, name).is_none_or(|found| namespaces::are_for_releases(&found))
-    });
+    let live = |name: &str| place.at.namespaces.get(None, name).map(|found| found.labels().clone());
+    let made_for_it = release::namespaces_to_make(&before, &place.at.record, &rendered, &live);
     let items: Vec<InventoryItem> = rendered.iter().map(Rendered::item).collect();
     let denied = context.engine.denied(&place.site(), items.iter()).await;
     let is_sent = |item: &InventoryItem| !denied.contains_key(&Kind::of(item));
-    let recorded = release::record(&before, &place.at.record, &rendered, made_for_it.cloned(), is_sent);
+    let recorded = release::record(&before, &place.at.record, &rendered, made_for_it, is_sent);
     let mut written = None;
     if release::adds_to(&before, &recorded) {
         written = Some(write(release, with_record(&before, &recorded), context).await?);
@@ -139,7 +135,7 @@ async fn keep_at(place: &Place, release: &Release, context: &Context) -> Result<
 
     // Only what is there for sure takes the place of what was there.
     let (removing, left) = if in_place {
-        clean_up::remove(release, recorded.removing.clone(), context).await
+        clean_up::remove(release, recorded.removing.clone(), &recorded.resources, context).await
     } else {
         let left = recorded.removing.iter().flat_map(|place| place.objects.iter().map(shown)).collect();
         (recorded.removing.clone(), left)
@@ -211,11 +207,13 @@ fn rendered(release: &Release, place: &Place) -> Result<Vec<Rendered>, (&'static
     if !refusals.is_empty() {
         return Err((reasons::POLICY_VIOLATION, release::listed(&refusals)));
     }
-    let with_level = |(rendered, _): (Rendered, bool)| {
+    let organization = release.namespace().unwrap_or_default();
+    let as_kept = |(rendered, _): (Rendered, bool)| {
         let live = place.at.namespaces.get(None, &rendered.item().name);
-        rendered.with_level(place.pod_security, live.as_ref().map(|live| live.labels()))
+        let rendered = rendered.with_level(place.pod_security, live.as_ref().map(|live| live.labels()));
+        rendered.with_organization(&organization)
     };
-    Ok(scoped.into_iter().map(with_level).collect())
+    Ok(scoped.into_iter().map(as_kept).collect())
 }
 
 fn invalid(problems: &[Problem]) -> (&'static str, String) {
@@ -356,6 +354,13 @@ fn owner_of(release: &Release) -> Owner {
         replace: asks(annotations::REPLACE),
         ..Owner::default()
     }
+}
+
+/// The status as far as its planes are believed, for a Release that should be on `target`.
+fn believed_status(release: &Release, target: Option<&PlaneRecord>, context: &Context) -> ReleaseStatus {
+    let possible = possible_planes(release, true, context);
+    let planes: Vec<PlaneRecord> = target.cloned().into_iter().chain(possible).collect();
+    release::as_believed(status_of(release), &release.namespace().unwrap_or_default(), &planes)
 }
 
 fn status_of(release: &Release) -> ReleaseStatus {

@@ -213,6 +213,8 @@ pub enum Step {
     Update {
         /// UID of the object.
         uid: Option<String>,
+        /// Version of the object, where it is taken over: somebody else may take it over at the same time, and only one may.
+        taken_over: Option<String>,
         /// The field that somebody else changed, if the object had been as it should be.
         drift: Option<String>,
     },
@@ -233,7 +235,8 @@ pub fn step(
 ) -> Step {
     let Some(live) = live else { return Step::Create };
     let known = recorded.is_some() && recorded == live.metadata.uid.as_deref();
-    if let Some(why) = holder::refusal(owner, wanted, &holder(owner, live.labels(), known)) {
+    let whose = holder(owner, live.labels(), known);
+    if let Some(why) = holder::refusal(owner, wanted, &whose) {
         return Step::Refuse(why);
     }
     if live.metadata.deletion_timestamp.is_some() {
@@ -244,7 +247,11 @@ pub fn step(
     match drift(live, wanted) {
         None if same_intent => Step::Nothing,
         Some(_) if same_intent && settled(live) => Step::Nothing,
-        drift => Step::Update { uid, drift: drift.filter(|_| same_intent) },
+        drift => Step::Update {
+            uid,
+            taken_over: live.resource_version().filter(|_| whose != Holder::Own),
+            drift: drift.filter(|_| same_intent),
+        },
     }
 }
 
@@ -262,7 +269,12 @@ pub fn projection(live: &DynamicObject, wanted: &Wanted) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// Delete the object with this UID.
-    Delete(Option<String>),
+    Delete {
+        /// UID of the object.
+        uid: Option<String>,
+        /// Version of the object, where its labels do not say that it is the owner's: somebody else may be taking it over.
+        version: Option<String>,
+    },
     /// It is on its way: wait.
     AwaitEnd {
         /// What keeps it, if anything does.
@@ -277,7 +289,13 @@ pub fn removal(owner: &Owner, live: &ObjectView<'_>, recorded: Option<&str>) -> 
     let known = recorded.is_some() && recorded == live.uid;
     match holder(owner, live.labels, known) {
         Holder::Own if live.deleting => Removal::AwaitEnd { finalizers: live.finalizers.to_vec() },
-        Holder::Own => Removal::Delete(live.uid.map(ToOwned::to_owned)),
+        Holder::Own => Removal::Delete {
+            uid: live.uid.map(ToOwned::to_owned),
+            version: live
+                .version
+                .filter(|_| holder(owner, live.labels, false) != Holder::Own)
+                .map(ToOwned::to_owned),
+        },
         Holder::Nobody | Holder::Kin(_) | Holder::Other(_) => Removal::Leave,
     }
 }
@@ -289,6 +307,8 @@ pub struct ObjectView<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// UID.
     pub uid: Option<&'a str>,
+    /// Version.
+    pub version: Option<&'a str>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Finalizers.
@@ -302,6 +322,7 @@ impl<'a> ObjectView<'a> {
         Self {
             labels: object.labels(),
             uid: meta.uid.as_deref(),
+            version: meta.resource_version.as_deref(),
             deleting: meta.deletion_timestamp.is_some(),
             finalizers: object.finalizers(),
         }

@@ -5,9 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kantor_api::{common::PlaneRecord, environment::NamespaceRecord, labels::plane};
+use kantor_api::{
+    common::PlaneRecord, deployment::DeploymentStatus, environment::NamespaceRecord, labels::plane,
+};
 
-use super::release::{as_now, is_on};
+use super::{
+    changes::Owner,
+    release::{as_now, is_on, label_value},
+};
 
 /// A namespace as seen on a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,56 @@ impl PlaneNamespace {
             && self.label(plane::ORGANIZATION_NAME) == organization
             && self.label(plane::ENVIRONMENT_NAME) == environment
     }
+}
+
+/// Whose the namespace of a project in an environment is, by the labels of the one of its generated name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceOwner {
+    /// There is none, or its labels name no organization.
+    Nobody,
+    /// The organization that asks.
+    Organization,
+    /// Another organization, or another project and environment.
+    Other,
+}
+
+/// Whose the namespace with these labels is. Generated names can collide, and then labels have the last word.
+pub fn owner_of(
+    labels: Option<&BTreeMap<String, String>>,
+    organization: &str,
+    project: &str,
+    environment: &str,
+) -> NamespaceOwner {
+    let label = |key: &str| labels?.get(key).filter(|value| !value.is_empty());
+    let names_another = |key: &str, own: &str| label(key).is_some_and(|found| *found != label_value(own));
+    let is_elsewhere =
+        names_another(plane::PROJECT_NAME, project) && names_another(plane::ENVIRONMENT_NAME, environment);
+    match label(plane::ORGANIZATION_NAME) {
+        None => NamespaceOwner::Nobody,
+        Some(found) if *found != label_value(organization) || is_elsewhere => NamespaceOwner::Other,
+        Some(_) => NamespaceOwner::Organization,
+    }
+}
+
+/// On whose behalf the objects are kept that the Deployments of a namespace share.
+pub fn shared_owner(organization: &str, adopt: bool) -> Owner {
+    Owner {
+        uid: plane::MANAGED_BY_DEPLOYMENT_CONTROLLER.to_owned(),
+        label: plane::MANAGED_BY,
+        organization: organization.to_owned(),
+        adopt,
+        former_manager: Some(FORMER_MANAGER),
+        ..Owner::default()
+    }
+}
+
+/// Name under which OpenChoreo wrote its objects.
+pub const FORMER_MANAGER: &str = "manager";
+
+/// Whether a Deployment with this status has, or is about to have, objects in a namespace of a plane.
+pub fn is_claimed_by(status: &DeploymentStatus, plane: &PlaneRecord, namespace: &str) -> bool {
+    status.namespace.as_deref() == Some(namespace)
+        && status.data_plane.iter().chain(&status.cleaning).any(|claimed| is_on(claimed, plane))
 }
 
 /// What is seen on a data plane at the moment: nothing if it cannot be told.

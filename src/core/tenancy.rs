@@ -18,6 +18,7 @@ mod places;
 mod records;
 
 pub use patterns::kind_matches;
+pub use places::{is_of, is_of_another};
 pub use records::{believed, may_be_on};
 
 /// Who asks.

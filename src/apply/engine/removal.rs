@@ -54,6 +54,8 @@ pub enum Whose {
     Going,
     /// Nobody can tell whether it is there: we may not look.
     Unseen,
+    /// Nobody can tell yet whether it is there: its group is not served at the moment.
+    Unserved,
 }
 
 impl Engine {
@@ -138,7 +140,9 @@ impl Engine {
                 shown(item),
                 finalizers.join(", ")
             )),
-            Removal::Delete(uid) => self.delete(site, item, resource, followed, uid).await,
+            Removal::Delete { uid, version } => {
+                self.delete(site, item, (resource, followed), (uid, version)).await
+            }
         }
     }
 
@@ -146,11 +150,10 @@ impl Engine {
         &self,
         site: &Site<'_>,
         item: &InventoryItem,
-        resource: &ApiResource,
-        followed: Option<&Followed>,
-        uid: Option<String>,
+        (resource, followed): (&ApiResource, Option<&Followed>),
+        (uid, version): (Option<String>, Option<String>),
     ) -> Remains {
-        match site.writer.delete(resource, &item.namespace, &item.name, uid).await {
+        match site.writer.delete_version(resource, &item.namespace, &item.name, uid, version).await {
             Ok(Deletion::Gone) => Remains::Nothing,
             Ok(Deletion::Pending { version }) => {
                 if let Some(followed) = followed {
@@ -182,7 +185,7 @@ impl Engine {
         let looked: Vec<Result<Look, WriteError>> = stream::iter(looks).buffered(PARALLEL).collect().await;
         let mut looked: Vec<Look> = looked.into_iter().collect::<Result<_, _>>()?;
         looked.extend(
-            unseen.into_iter().filter(|group| !is_made_up(group)).map(|group| Look::unseen_group(&group)),
+            unseen.into_iter().filter(|group| !is_made_up(group)).map(|group| Look::unserved_group(&group)),
         );
         Ok(judge(&looked, &|kind| kinds.is_namespaced(kind), site.selector))
     }
@@ -200,14 +203,14 @@ struct Look {
     objects: Vec<ObjectMeta>,
     /// Whether there are more of them.
     more: bool,
-    /// What could not be looked at.
-    unseen: Option<String>,
+    /// What could not be looked at, and why.
+    unseen: Option<(String, Whose)>,
 }
 
 impl Look {
-    fn unseen_group(group: &str) -> Self {
-        let unseen = Some(format!("objects of {group}, which the data plane does not serve at the moment"));
-        Self { unseen, ..Self::default() }
+    fn unserved_group(group: &str) -> Self {
+        let what = format!("objects of {group}, which the data plane does not serve at the moment");
+        Self { unseen: Some((what, Whose::Unserved)), ..Self::default() }
     }
 }
 
@@ -216,8 +219,8 @@ async fn look_around(site: &Site<'_>, resource: ApiResource, namespace: &str) ->
     match site.reader().look_around(&resource, namespace).await {
         // Waiting for leave that may never come would keep the owner for ever.
         Err(WriteError::Refused(_)) => {
-            let unseen = Some(format!("objects of kind {kind}, which Kantor may not list"));
-            Ok(Look { kind, unseen, ..Look::default() })
+            let unseen = (format!("objects of kind {kind}, which Kantor may not list"), Whose::Unseen);
+            Ok(Look { kind, unseen: Some(unseen), ..Look::default() })
         }
         Err(error) => Err(error),
         Ok((objects, more)) => {
@@ -261,7 +264,7 @@ fn judge(looked: &[Look], is_namespaced: &dyn Fn(&Kind) -> Option<bool>, selecto
             found.push(named(name, whose));
         }
         found.extend(look.more.then(|| named("objects", Whose::Somebodys)));
-        found.extend(look.unseen.clone().map(|what| Found { what, whose: Whose::Unseen }));
+        found.extend(look.unseen.clone().map(|(what, whose)| Found { what, whose }));
     }
     found.into_iter().min_by_key(|found| found.whose)
 }

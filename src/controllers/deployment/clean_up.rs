@@ -5,7 +5,7 @@ use std::time::Instant;
 use kantor_api::{Deployment, common::InventoryItem};
 use kube::ResourceExt;
 
-use super::{SHARED, owner_of, say, shared_owner, status_of};
+use super::{SHARED, owner_of, say, status_of};
 use crate::{
     apply::WriteError,
     controllers::{
@@ -18,6 +18,7 @@ use crate::{
         deployment::{self, Rendered},
         known::Known,
         lifecycle::{self, DEPLOYMENT, DeletionStep, Standing},
+        namespaces::shared_owner,
         release::listed,
     },
     planes::{Follow, Kind},
@@ -42,6 +43,7 @@ pub(super) const ISOLATION_FORMS: [(&str, &str, &str); 2] =
 /// Removes the isolation of the other form, which is there when a plane got or lost Cilium since: the two together let
 /// less through than either.
 pub(super) async fn remove_other_isolation(
+    organization: &str,
     place: &Place,
     rendered: &Rendered,
     context: &Context,
@@ -77,7 +79,8 @@ pub(super) async fn remove_other_isolation(
             uid: found.uid(),
         }));
     }
-    left.extend(owned::remove(&site(&place.plane, SHARED), &shared_owner("", false), &items, context).await);
+    let keeper = shared_owner(organization, false);
+    left.extend(owned::remove(&site(&place.plane, SHARED), &keeper, &items, context).await);
     left
 }
 

@@ -8,12 +8,12 @@ use kantor_api::{
     conditions::{self, Statement, Status, reasons, types},
     data_plane::ReleasePolicy,
     labels,
-    release::{ReleaseStatus, RemovingObjects},
+    release::{ReleaseStatus, RemovingObjects, ResourceStatus},
 };
 use kube::{Resource, ResourceExt, runtime::events::EventType};
 
 use super::{
-    Context, WAITING, hosts, member, now, owner_of,
+    Context, WAITING, believed_status, hosts, member, now, owner_of,
     place::{SELECTOR, followed, site},
     some, status_of, tenant, write,
 };
@@ -39,11 +39,11 @@ use crate::{
 
 /// Cleans up after a Release that is being deleted.
 pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Action, WriteError> {
-    let recorded = Recorded::of(&status_of(release)).everything();
+    let recorded = Recorded::of(&believed_status(release, None, context)).everything();
     if lifecycle::is_orphaning(release) {
         let_go(release, &recorded, context);
     } else {
-        let (left, why) = remove_with_reasons(release, recorded, context).await;
+        let (left, why) = remove_with_reasons(release, recorded, &[], context).await;
         if !left.is_empty() || !why.is_empty() {
             say(release, &why, context).await?;
             return Ok(Action::requeue(WAITING));
@@ -64,13 +64,15 @@ pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// Removes objects and namespaces; returns what is left of them, and what is said about it.
+/// Removes objects, and the namespaces that were made for them and in which nothing of the Release `stays`; returns what is left of
+/// them, and what is said about it.
 pub(super) async fn remove(
     release: &Release,
     places: Vec<RemovingObjects>,
+    stays: &[ResourceStatus],
     context: &Context,
 ) -> (Vec<RemovingObjects>, Vec<String>) {
-    let (left, why) = remove_with_reasons(release, places, context).await;
+    let (left, why) = remove_with_reasons(release, places, stays, context).await;
     (left, why.into_iter().map(|why| why.text).collect())
 }
 
@@ -83,6 +85,7 @@ struct Why {
 async fn remove_with_reasons(
     release: &Release,
     places: Vec<RemovingObjects>,
+    stays: &[ResourceStatus],
     context: &Context,
 ) -> (Vec<RemovingObjects>, Vec<Why>) {
     let (mut left, mut why) = (vec![], vec![]);
@@ -115,7 +118,7 @@ async fn remove_with_reasons(
         }
         let site = site(&plane, policy);
         let believed = believed(release, &plane, policy, &place, context);
-        let remains = remove_from(release, &site, &believed, &mut why, context).await;
+        let remains = remove_from(release, &site, &believed, stays, &mut why, context).await;
         // With all that was recorded: it may be believed again.
         left.extend(remains.map(|remains| {
             let there: HashSet<_> = remains.objects.iter().map(object_key).collect();
@@ -161,6 +164,7 @@ async fn remove_from(
     release: &Release,
     site: &Site<'_>,
     place: &RemovingObjects,
+    stays: &[ResourceStatus],
     why: &mut Vec<Why>,
     context: &Context,
 ) -> Option<RemovingObjects> {
@@ -178,7 +182,7 @@ async fn remove_from(
     let objects: Vec<_> =
         place.objects.iter().filter(|item| there.contains(&object_key(item))).cloned().collect();
     let mut namespaces = vec![];
-    for name in &place.namespaces {
+    for name in &release::namespaces_to_leave(place, stays) {
         // Its own objects first: they would look like somebody's.
         if objects.iter().any(|item| item.namespace == *name) {
             namespaces.push(name.clone());
@@ -210,18 +214,17 @@ async fn remove_namespace(
     if !followed.is_synced() {
         return Ok(false);
     }
-    let needed = context.world.stores.releases.state().iter().any(|other| {
-        other.uid() != release.uid()
-            && other.metadata.deletion_timestamp.is_none()
-            && other.status.as_ref().is_some_and(|status| release::uses_namespace(status, record, name))
-    });
+    let organization = release.namespace().unwrap_or_default();
+    let uid = release.metadata.uid.as_deref();
+    let needs = |other: &Release| release::is_needed_by(other, uid, &organization, record, name);
+    let needed = context.world.stores.releases.find(needs).is_some();
     let seen = followed.get(None, name);
     let view = seen.as_ref().map(|seen| SeenNamespace {
         labels: seen.labels(),
         uid: seen.metadata.uid.as_deref(),
         deleting: seen.metadata.deletion_timestamp.is_some(),
     });
-    match release::namespace_step(view, &release.namespace().unwrap_or_default(), needed) {
+    match release::namespace_step(view, &organization, needed) {
         NamespaceStep::Leave => Ok(true),
         NamespaceStep::AwaitEnd => Ok(false),
         NamespaceStep::DeleteIfEmpty(uid) => {
@@ -230,6 +233,10 @@ async fn remove_namespace(
                 // Its own Release sees to it.
                 Some(Found { whose: Whose::Kept, .. }) => return Ok(true),
                 Some(Found { whose: Whose::Going, .. }) => return Ok(false),
+                // Not to know is not to know that there is nothing.
+                Some(Found { what, whose: Whose::Unserved }) => {
+                    return Err(WriteError::Transient(format!("it may hold {what}")));
+                }
                 Some(Found { what, whose }) => {
                     let holds = if whose == Whose::Unseen { "may hold" } else { "holds" };
                     let note = format!("left behind: namespace {name}, which {holds} {what}");

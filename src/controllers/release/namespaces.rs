@@ -12,7 +12,9 @@ use tracing::warn;
 
 use super::{place::Place, release};
 use crate::{
-    apply::WriteError, controllers::place::own_writer, core::changes::Outcome, core::release::Recorded,
+    apply::WriteError,
+    controllers::place::own_writer,
+    core::{changes::Outcome, hierarchy::Kind, release::Recorded, tenancy},
 };
 
 /// Makes the namespaces that the objects need and that are not there, and sees to the Pod Security level of those that are;
@@ -25,19 +27,31 @@ pub(super) async fn make(
     let mut unmade = HashMap::new();
     for name in &recorded.namespaces {
         if let Some(found) = place.at.namespaces.get(None, name) {
-            secure(&found, place).await;
+            if tenancy::is_of_another(found.labels(), &release.namespace().unwrap_or_default()) {
+                // Made since the Release was judged.
+                unmade.insert(name.clone(), WriteError::Conflict);
+            } else {
+                secure(&found, place).await;
+            }
             continue;
         }
         let namespace = release::targeted_namespace(release, name, place.pod_security);
         match own_writer(&place.at.plane).create(&namespace).await {
             Ok(_) => place.at.plane.metrics().applied(&Outcome::Created),
-            Err(WriteError::Conflict) => {}
+            Err(WriteError::Conflict) if is_own(release, place, name).await => {}
             Err(error) => {
                 unmade.insert(name.clone(), error);
             }
         }
     }
     unmade
+}
+
+/// Whether a namespace that the watch has not shown is of the Release's organization: somebody has just made it.
+async fn is_own(release: &Release, place: &Place, name: &str) -> bool {
+    let organization = release.namespace().unwrap_or_default();
+    let found = own_writer(&place.at.plane).look(&Kind::Namespace.resource(), "", name).await;
+    found.is_ok_and(|found| found.is_some_and(|found| tenancy::is_of(found.labels(), &organization)))
 }
 
 /// Gives a namespace that was made for Releases the Pod Security level of the plane. Those of environments are for
@@ -47,9 +61,9 @@ async fn secure(found: &DynamicObject, place: &Place) {
     let kept = is(plane::MANAGED_BY, plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)
         || is(labels::MANAGED_BY, MANAGED_BY_RELEASE_CONTROLLER);
     let level = release::namespace_level(place.pod_security, Some(found.labels()));
-    let Some(level) =
-        level.filter(|level| are_for_releases(found) && !kept && !is(labels::POD_SECURITY, level))
-    else {
+    let Some(level) = level.filter(|level| {
+        release::is_for_releases(found.labels()) && !kept && !is(labels::POD_SECURITY, level)
+    }) else {
         return;
     };
     let metadata = ObjectMeta {
@@ -65,10 +79,4 @@ async fn secure(found: &DynamicObject, place: &Place) {
         // What runs there has run without it until now.
         warn!(plane = %place.at.plane.key, namespace = found.name_any(), %error, "no Pod Security level");
     }
-}
-
-/// Whether a namespace was made for Releases, be it this one or another: it goes with the last of them.
-pub(super) fn are_for_releases(namespace: &DynamicObject) -> bool {
-    let created_by = namespace.labels().get(labels::CREATED_BY);
-    created_by.is_some_and(|by| by == MANAGED_BY_RELEASE_CONTROLLER)
 }

@@ -55,8 +55,11 @@ pub fn holder(owner: &Owner, labels: &BTreeMap<String, String>, recorded: bool) 
             Some(_) => Holder::Other(OTHERS),
             None => own(),
         },
-        // What the Deployments of a namespace share. A namespace that was only made for Releases is theirs too.
-        _ if shared => Holder::Own,
+        // What the Deployments of a namespace share. A namespace that was only made for Releases is theirs too. Generated
+        // names of two organizations can be the same.
+        _ if shared && label(plane::ORGANIZATION_NAME).is_none() => Holder::Own,
+        _ if shared && of_organization(plane::ORGANIZATION_NAME) => Holder::Own,
+        _ if shared => Holder::Other(OTHERS),
         _ if label(labels::OWNER_UID).is_some() => Holder::Other("a Deployment"),
         _ if is(labels::MANAGED_BY, labels::MANAGED_BY_RELEASE_CONTROLLER) => Holder::Other("a Release"),
         _ if of_release.is_none() => own(),

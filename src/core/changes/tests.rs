@@ -55,7 +55,8 @@ fn what_is_not_there_is_made() {
 fn a_foreign_change_is_drift_and_names_the_field() {
     let mut live = live();
     live.data["data"]["colour"] = json!("red");
-    let expected = Step::Update { uid: Some("uid".into()), drift: Some("data.colour".into()) };
+    let expected =
+        Step::Update { uid: Some("uid".into()), taken_over: None, drift: Some("data.colour".into()) };
     assert_eq!(decide(Some(&live), None), expected);
 }
 
@@ -64,7 +65,10 @@ fn another_intent_is_applied_even_where_nothing_differs() {
     // A field that is no longer wanted: the live object has it still.
     let mut live = live();
     live.annotations_mut().insert(annotations::INTENT_HASH.into(), "other".into());
-    assert_eq!(decide(Some(&live), None), Step::Update { uid: Some("uid".into()), drift: None });
+    assert_eq!(
+        decide(Some(&live), None),
+        Step::Update { uid: Some("uid".into()), taken_over: None, drift: None }
+    );
 }
 
 #[test]
@@ -240,9 +244,31 @@ fn what_is_being_deleted_is_awaited() {
 }
 
 #[rstest]
-#[case::ours(Some("me"), None, Removal::Delete(Some("uid".into())))]
-#[case::made_anew_before_it_was_recorded(Some("me"), Some("older"), Removal::Delete(Some("uid".into())))]
-#[case::stripped_of_its_labels(None, Some("uid"), Removal::Delete(Some("uid".into())))]
+#[case::its_own(Some("me"), None)]
+#[case::nobodys(None, Some("7"))]
+fn an_object_is_taken_over_only_in_the_version_that_was_looked_at(
+    #[case] label: Option<&str>,
+    #[case] expected: Option<&str>,
+) {
+    let mut live = with_label(live(), labels::RELEASE_UID, label);
+    live.metadata.resource_version = Some("7".to_owned());
+    live.metadata.annotations = None;
+    let adopting = Owner { adopt: true, ..owner() };
+    let Step::Update { taken_over, .. } = step(&adopting, &wanted(), Some(&live), None, |_| false) else {
+        panic!("it is not as it shall be");
+    };
+    assert_eq!(taken_over.as_deref(), expected);
+}
+
+/// A deletion of the object with the UID `uid`.
+fn deleted(version: Option<&str>) -> Removal {
+    Removal::Delete { uid: Some("uid".to_owned()), version: version.map(ToOwned::to_owned) }
+}
+
+#[rstest]
+#[case::ours(Some("me"), None, deleted(None))]
+#[case::made_anew_before_it_was_recorded(Some("me"), Some("older"), deleted(None))]
+#[case::stripped_of_its_labels(None, Some("uid"), deleted(Some("7")))]
 #[case::somebody_elses(Some("other"), Some("uid"), Removal::Leave)]
 #[case::nobodys(None, None, Removal::Leave)]
 #[case::another_of_that_name(None, Some("older"), Removal::Leave)]
@@ -251,7 +277,8 @@ fn only_what_is_the_owners_is_deleted(
     #[case] recorded: Option<&str>,
     #[case] expected: Removal,
 ) {
-    let live = with_label(live(), labels::RELEASE_UID, label);
+    let mut live = with_label(live(), labels::RELEASE_UID, label);
+    live.metadata.resource_version = Some("7".to_owned());
     assert_eq!(removal(&owner(), &ObjectView::of(&live), recorded), expected);
 }
 

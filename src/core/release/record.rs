@@ -11,6 +11,7 @@ use super::Rendered;
 use crate::core::{
     changes::{ObjectKey, ObjectKeyRef, object_key, object_key_ref},
     health::Health,
+    tenancy::may_be_on,
 };
 
 /// What is recorded of a Release: where its objects are, which they are, and what is to be removed.
@@ -71,6 +72,31 @@ pub fn is_on(a: &PlaneRecord, b: &PlaneRecord) -> bool {
 /// The same cluster as it is reached now: what is recorded under a name that is gone would be given up.
 pub fn as_now(old: &PlaneRecord, now: &PlaneRecord) -> PlaneRecord {
     PlaneRecord { cluster_uid: now.cluster_uid.clone().or_else(|| old.cluster_uid.clone()), ..now.clone() }
+}
+
+/// A status as far as its planes are believed. What it records of a plane on which a Release of `organization` cannot be is looked for
+/// on all `planes` on which it can: somebody else has written that, and what was there is not forgotten for it. The first one of them
+/// is the plane that the Release should be on.
+pub fn as_believed(status: ReleaseStatus, organization: &str, planes: &[PlaneRecord]) -> ReleaseStatus {
+    let is_forged = |plane: &PlaneRecord| !may_be_on(plane, organization, true);
+    let Some(first) = planes.first() else { return status };
+    let recorded = Recorded::of(&status);
+    let forged: Vec<RemovingObjects> =
+        recorded.everything().into_iter().filter(|place| is_forged(&place.data_plane)).collect();
+    if forged.is_empty() {
+        return status;
+    }
+    let mut removing = status.removing;
+    removing.retain(|place| !is_forged(&place.data_plane));
+    for plane in planes {
+        for RemovingObjects { objects, namespaces, .. } in &forged {
+            let place = removing_from(&mut removing, plane);
+            add_objects(place, objects.iter().cloned());
+            add_namespaces(place, namespaces);
+        }
+    }
+    let believe = |plane: PlaneRecord| if is_forged(&plane) { first.clone() } else { plane };
+    ReleaseStatus { data_plane: status.data_plane.map(believe), removing, ..status }
 }
 
 /// What is to be recorded of a Release whose objects shall be on `plane`: what was recorded and is no longer wanted is

@@ -59,6 +59,20 @@ impl Rendered {
         self
     }
 
+    /// The same with the label of its organization, if it is a Namespace: nobody else puts anything there then, which would go with
+    /// it.
+    #[must_use]
+    pub fn with_organization(mut self, organization: &str) -> Self {
+        if self.is_namespace() {
+            let mut object = self.wanted.object;
+            object
+                .labels_mut()
+                .insert(labels::plane::ORGANIZATION_NAME.to_owned(), label_value(organization));
+            self.wanted = Wanted::new(object);
+        }
+        self
+    }
+
     fn is_namespace(&self) -> bool {
         let (group, _, kind) = changes::identity_ref(&self.wanted.object);
         group.is_empty() && kind == "Namespace"

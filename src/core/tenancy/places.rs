@@ -34,13 +34,24 @@ enum Owner {
 }
 
 impl Owner {
-    fn told_by(labels: &BTreeMap<String, String>, organization: &str) -> Self {
+    /// By the labels that a Release writes on a Namespace.
+    fn written(labels: &BTreeMap<String, String>, organization: &str) -> Self {
+        Self::told_by(labels, &[plane::ORGANIZATION_NAME, labels::ORGANIZATION], organization)
+    }
+
+    /// By the labels of a namespace that exists. One that a Release has brought is of the Release's organization, also if nobody
+    /// wrote that on it.
+    fn live(labels: &BTreeMap<String, String>, organization: &str) -> Self {
+        let keys = [plane::ORGANIZATION_NAME, labels::ORGANIZATION, labels::RELEASE_NAMESPACE];
+        Self::told_by(labels, &keys, organization)
+    }
+
+    fn told_by(labels: &BTreeMap<String, String>, keys: &[&str], organization: &str) -> Self {
         let said = |key: &str| labels.get(key).map(String::as_str);
         if said(labels::MANAGED_BY) == Some(labels::MANAGED_BY_CONTROL_PLANE) {
             return Self::ControlPlane;
         }
-        let mut named =
-            [plane::ORGANIZATION_NAME, labels::ORGANIZATION].into_iter().filter_map(said).peekable();
+        let mut named = keys.iter().filter_map(|key| said(key)).peekable();
         if named.peek().is_none() {
             Self::Unsaid
         } else if named.all(|name| name == organization) {
@@ -49,6 +60,16 @@ impl Owner {
             Self::Other
         }
     }
+}
+
+/// Whether a namespace with these labels is the organization's.
+pub fn is_of(labels: &BTreeMap<String, String>, organization: &str) -> bool {
+    Owner::live(labels, organization) == Owner::Tenant
+}
+
+/// Whether a namespace with these labels is another organization's, or the control plane's.
+pub fn is_of_another(labels: &BTreeMap<String, String>, organization: &str) -> bool {
+    matches!(Owner::live(labels, organization), Owner::Other | Owner::ControlPlane)
 }
 
 /// Labels that give a Namespace no power: those that say whose it is, which are judged by what they say, and those that
@@ -100,8 +121,8 @@ fn place(
     };
     possible(name)?;
     let live = namespaces(name);
-    let seen = live.as_ref().map(|labels| Owner::told_by(labels, tenant.organization));
-    let written = asked.is_namespace().then(|| Owner::told_by(asked.labels, tenant.organization));
+    let seen = live.as_ref().map(|labels| Owner::live(labels, tenant.organization));
+    let written = asked.is_namespace().then(|| Owner::written(asked.labels, tenant.organization));
     not_of_others(name, seen, written)?;
 
     if name == own_namespace(tenant) {
@@ -121,8 +142,21 @@ fn place(
     // The manifest counts only until there is a namespace: it could claim any that exists.
     let of_tenant = ownable && seen.or(written) == Some(Owner::Tenant);
     let is_opened = |entry: &String| glob_for(entry, tenant.organization, name);
-    if of_tenant || policy.namespaces.iter().any(is_opened) {
+    if of_tenant {
         return Ok(());
+    }
+    if policy.namespaces.iter().any(is_opened) {
+        return if written.is_some() && seen == Some(Owner::Unsaid) {
+            // It would go with the Release, with all that others have in it.
+            Err(format!(
+                "the namespace {name} exists and is open to others as well; leave the Namespace out of the Release, or have \
+                 the platform team label it {}: {}",
+                plane::ORGANIZATION_NAME,
+                shown(tenant.organization)
+            ))
+        } else {
+            Ok(())
+        };
     }
     let organization = shown(tenant.organization);
     let label = format!("{}: {organization}", plane::ORGANIZATION_NAME);

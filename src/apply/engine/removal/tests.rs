@@ -103,8 +103,8 @@ fn who_keeps_a_namespace_is_told_by_what_was_seen() {
     let beside = look("ConfigMap", json!([owned("copy", "Widget", "s")]));
     assert_eq!(judged(&[beside, kept]), found("Secret s", Whose::Kept));
     // What cannot be seen is not nothing.
-    let (what, whose) = judged(&[Look::unseen_group("route.openshift.io")]).unwrap();
-    assert!(what.contains("route.openshift.io") && whose == Whose::Unseen, "{what}");
+    let (what, whose) = judged(&[Look::unserved_group("route.openshift.io")]).unwrap();
+    assert!(what.contains("route.openshift.io") && whose == Whose::Unserved, "{what}");
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_namespace_is_not_empty_while_a_group_does_not_answer_or_is_not_served
     assert_eq!(look(&[], list(&[])).await.unwrap(), None);
     // Its objects are made up when they are asked for.
     assert_eq!(look(&["metrics.k8s.io", "custom.metrics.k8s.io"], list(&[])).await.unwrap(), None);
-    assert_eq!(look(&["route.openshift.io"], list(&[])).await.unwrap().unwrap().whose, Whose::Unseen);
-    assert_eq!(look(&[], list(&["widgets.example.com"])).await.unwrap().unwrap().whose, Whose::Unseen);
+    assert_eq!(look(&["route.openshift.io"], list(&[])).await.unwrap().unwrap().whose, Whose::Unserved);
+    assert_eq!(look(&[], list(&["widgets.example.com"])).await.unwrap().unwrap().whose, Whose::Unserved);
     look(&[], refusal(500)).await.unwrap_err();
 }

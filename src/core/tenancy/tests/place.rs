@@ -7,6 +7,7 @@ const NO_NAME: Option<&str> = Some("no namespace can have the name");
 const KUBERNETES: Option<&str> = Some("belongs to Kubernetes");
 const CONTROL_PLANE: Option<&str> = Some("belongs to the control plane");
 const OTHER: Option<&str> = Some("belongs to another organization");
+const OPEN: Option<&str> = Some("exists and is open to others as well");
 const FOREIGN: Option<&str> = Some("does not belong to the organization acme");
 const KEPT: Option<&str> = Some("are kept for those that Kantor makes");
 
@@ -137,9 +138,9 @@ fn a_name_generated_for_others_is_not_to_be_taken(#[case] other: Tenant<'_>) {
     "globex-b", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &["*"], OTHER
 )]
 #[case::there_and_claimed("monitoring", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &[], FOREIGN)]
-#[case::there_and_by_glob("monitoring", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &["moni*"], None)]
+#[case::there_and_by_glob("monitoring", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &["moni*"], OPEN)]
 #[case::the_default("default", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &[], FOREIGN)]
-#[case::the_default_by_glob("default", Labels::new(), &["default"], None)]
+#[case::the_default_by_glob("default", Labels::new(), &["default"], OPEN)]
 #[case::control_plane("acme", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &["*"], CONTROL_PLANE)]
 #[case::uppercase("ACME-new", labelled(&[(plane::ORGANIZATION_NAME, "acme")]), &["*"], NO_NAME)]
 fn a_namespace_is_not_made_ones_own_by_writing_it_into_a_release(
