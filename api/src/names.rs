@@ -80,6 +80,12 @@ pub fn short_hash(text: &str) -> String {
 /// Lower-cases, replaces what is no letter, number, dash or dot, and trims dashes and dots. Letters and
 /// numbers are those of Unicode: most of them are refused by Kubernetes, but some lower-case to ASCII.
 fn clean(part: &str) -> String {
+    if part.is_ascii() {
+        // Most are, and some have hundreds of characters.
+        let ends = |c: char| !c.is_ascii_alphanumeric();
+        let kept = |b: u8| if b.is_ascii_alphanumeric() || b == b'.' { b.to_ascii_lowercase() } else { b'-' };
+        return part.trim_matches(ends).bytes().map(|b| char::from(kept(b))).collect();
+    }
     let mapped: String = part
         .chars()
         // The mapping of single characters: U+0130 alone has a longer one, whose first character is the single one.

@@ -35,9 +35,7 @@ pub struct Owner {
 pub struct Wanted {
     /// The object with everything that it shall have, labels included, and without what only servers set.
     pub object: DynamicObject,
-    /// The same as JSON.
-    pub intent: Value,
-    /// Hash of it.
+    /// Hash of it as JSON.
     pub hash: String,
     /// Whether others, such as an autoscaler, set `spec.replicas`, which is then left as it is.
     pub autoscaled: bool,
@@ -48,8 +46,14 @@ pub struct Wanted {
 impl Wanted {
     /// An object that shall be there as it is written.
     pub fn new(object: DynamicObject) -> Self {
-        let intent = json_of(&object);
-        Self { hash: covers::intent_hash(&intent), object, intent, autoscaled: false, first_replicas: None }
+        let hash = covers::object_hash(&object);
+        let hash = hash.unwrap_or_else(|| covers::intent_hash(&json_of(&object)));
+        Self { hash, object, autoscaled: false, first_replicas: None }
+    }
+
+    /// The object as JSON.
+    pub fn intent(&self) -> Value {
+        json_of(&self.object)
     }
 
     /// What tells it apart from others.
@@ -257,12 +261,12 @@ pub fn step(
 
 /// The first field in which the live object is not as it shall be.
 pub fn drift(live: &DynamicObject, wanted: &Wanted) -> Option<String> {
-    covers::first_difference(&json_of(live), &wanted.intent)
+    covers::first_difference_of(live, &wanted.object)
 }
 
 /// A number that changes with what the live object has where the wanted one sets something.
 pub fn projection(live: &DynamicObject, wanted: &Wanted) -> u64 {
-    covers::projection_digest(&json_of(live), &wanted.intent)
+    covers::projection_digest_of(live, &wanted.object)
 }
 
 /// What is to be done about an object that shall no longer be there.

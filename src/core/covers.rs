@@ -19,6 +19,7 @@ use std::{
     ops::ControlFlow,
 };
 
+use kube::api::DynamicObject;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -54,6 +55,13 @@ pub fn first_difference(live: &Value, intent: &Value) -> Option<String> {
     first.0
 }
 
+/// [`first_difference`] of two objects.
+pub fn first_difference_of(live: &DynamicObject, intent: &DynamicObject) -> Option<String> {
+    let mut first = FirstDifference(None);
+    compare_objects(live, intent, &mut first);
+    first.0
+}
+
 /// A number that stands for what `live` has at the fields that `intent` sets. For one intent it changes when one
 /// of those fields changes, and only then; all objects that cover the intent have the same.
 ///
@@ -64,12 +72,28 @@ pub fn projection_digest(live: &Value, intent: &Value) -> u64 {
     projection.0.finish()
 }
 
+/// [`projection_digest`] of two objects.
+pub fn projection_digest_of(live: &DynamicObject, intent: &DynamicObject) -> u64 {
+    let mut projection = Projection(DefaultHasher::new());
+    compare_objects(live, intent, &mut projection);
+    projection.0.finish()
+}
+
 /// Hash of `intent` for its annotation: 16 hexadecimal digits of the SHA-256 of its canonical JSON.
 ///
 /// It is stored on clusters: whatever changes it makes every object be applied once more. The annotation itself
 /// does not count.
 pub fn intent_hash(intent: &Value) -> String {
-    let digest = Sha256::digest(canonical::intent(intent).as_bytes());
+    hash_of(&canonical::intent(intent))
+}
+
+/// [`intent_hash`] of an object, whose JSON need not be made for it. Nothing if it has none.
+pub fn object_hash(object: &DynamicObject) -> Option<String> {
+    canonical::object(object).map(|text| hash_of(&text))
+}
+
+fn hash_of(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
     let first = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     format!("{first:016x}")
 }
@@ -119,9 +143,58 @@ impl Visitor for Projection {
     }
 }
 
+/// An object's JSON, of which only what is not JSON already is made: there may be thousands, and most are as they shall be.
+struct Whole<'a> {
+    head: Map<String, Value>,
+    data: &'a Map<String, Value>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(object: &'a DynamicObject) -> Option<Self> {
+        let data = object.data.as_object()?;
+        let mut head = Map::new();
+        if let Some(types) = &object.types {
+            head.insert("apiVersion".to_owned(), types.api_version.as_str().into());
+            head.insert("kind".to_owned(), types.kind.as_str().into());
+        }
+        head.insert("metadata".to_owned(), serde_json::to_value(&object.metadata).ok()?);
+        head.retain(|name, _| !data.contains_key(name));
+        Some(Self { head, data })
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.data.get(name).or_else(|| self.head.get(name))
+    }
+
+    /// In the order of their names.
+    fn fields(&self) -> Vec<(&str, &Value)> {
+        let mut fields: Vec<_> =
+            self.head.iter().chain(self.data).map(|(name, value)| (name.as_str(), value)).collect();
+        fields.sort_unstable_by_key(|(name, _)| *name);
+        fields
+    }
+}
+
+fn compare_objects(live: &DynamicObject, intent: &DynamicObject, visitor: &mut dyn Visitor) {
+    let (Some(live), Some(intent)) = (Whole::of(live), Whole::of(intent)) else {
+        let json = |object| serde_json::to_value(object).unwrap_or_default();
+        return compare(&json(live), &json(intent), visitor);
+    };
+    let subject = Subject::new(|name| intent.get(name).or_else(|| live.get(name)));
+    let root = Place::root(&subject);
+    for (name, wanted) in intent.fields() {
+        if !wanted.is_null()
+            && !NOT_COMPARED.contains(&name)
+            && walk(live.get(name), wanted, &root.field(name), visitor).is_break()
+        {
+            break;
+        }
+    }
+}
+
 fn compare(live: &Value, intent: &Value, visitor: &mut dyn Visitor) {
     if !intent.is_null() {
-        let subject = Subject::of(intent, live);
+        let subject = Subject::new(|name| intent.get(name).or_else(|| live.get(name)));
         // Whether it was stopped is known to the visitor.
         let _ = walk(Some(live), intent, &Place::root(&subject), visitor);
     }

@@ -81,7 +81,7 @@ async fn what_was_applied_is_covered_whatever_the_server_makes_of_it_and_then_co
         let live = read(&stage, wanted).await;
         assert_eq!(live.uid(), change.item.uid);
         let live = serde_json::to_value(live).unwrap();
-        assert_eq!(covers::first_difference(&live, &wanted.intent), None, "{:?}: {live:#}", change.item);
+        assert_eq!(covers::first_difference(&live, &wanted.intent()), None, "{:?}: {live:#}", change.item);
     }
 
     let mark = stage.proxy.mark();

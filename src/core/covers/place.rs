@@ -25,9 +25,9 @@ pub struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// Of the intent; of the live object where the intent does not say.
-    pub fn of(intent: &'a Value, live: &'a Value) -> Self {
-        let say = |name| intent.get(name).or_else(|| live.get(name)).and_then(Value::as_str);
-        Self { api_version: say("apiVersion").unwrap_or_default(), kind: say("kind").unwrap_or_default() }
+    pub fn new(field: impl Fn(&'static str) -> Option<&'a Value>) -> Self {
+        let say = |name| field(name).and_then(Value::as_str).unwrap_or_default();
+        Self { api_version: say("apiVersion"), kind: say("kind") }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap, HashSet},
 };
 
 use kantor_api::{
@@ -28,9 +28,9 @@ pub(super) struct Effective {
 
 impl Effective {
     pub fn of(artifact: &DeployableArtifact, deployment: &Deployment) -> Self {
-        let base = artifact.spec.configuration.clone().unwrap_or_default();
+        let base = artifact.spec.configuration.as_ref();
         let over = deployment.spec.configuration_overrides.as_ref();
-        let mut templates = base.endpoint_templates;
+        let mut templates = base.map(|base| base.endpoint_templates.clone()).unwrap_or_default();
         for template in &mut templates {
             let name = template_name(&template.metadata);
             for change in over.iter().flat_map(|over| &over.endpoint_templates) {
@@ -41,10 +41,10 @@ impl Effective {
                 }
             }
         }
-        let application = base.application.unwrap_or_default();
+        let base = base.and_then(|base| base.application.as_ref());
         let application = match over.and_then(|over| over.application.as_ref()) {
-            Some(over) => merged(application, over),
-            None => application,
+            Some(over) => merged(base.unwrap_or(&Application::default()), over),
+            None => base.cloned().unwrap_or_default(),
         };
         Self { application, templates }
     }
@@ -60,13 +60,27 @@ fn overridden(metadata: Option<&TemplateMetadata>) -> &str {
 }
 
 /// Each field that is set in `over` goes before that of `base`.
-fn merged(base: Application, over: &Application) -> Application {
-    let over = over.clone();
+fn merged(base: &Application, over: &Application) -> Application {
+    // What is long is copied once, and only what counts of it.
+    let env = keyed(&base.env, &over.env, |env| env.key.as_str().into());
+    let file_mounts = keyed(&base.file_mounts, &over.file_mounts, |file| clean_path(&file.mount_path));
+    let without = |of: &Application| Application {
+        args: of.args.clone(),
+        env: vec![],
+        env_from: of.env_from.clone(),
+        file_mounts: vec![],
+        file_mounts_from: of.file_mounts_from.clone(),
+        resource_limits: of.resource_limits.clone(),
+        probes: of.probes.clone(),
+        scaling: of.scaling.clone(),
+        task: of.task.clone(),
+    };
+    let (base, over) = (without(base), without(over));
     Application {
         args: if over.args.is_empty() { base.args } else { over.args },
-        env: keyed(base.env, over.env, |env| env.key.clone()),
+        env,
         env_from: list(base.env_from, over.env_from, PartialEq::eq),
-        file_mounts: keyed(base.file_mounts, over.file_mounts, |file| clean_path(&file.mount_path)),
+        file_mounts,
         file_mounts_from: list(base.file_mounts_from, over.file_mounts_from, PartialEq::eq),
         resource_limits: both(base.resource_limits, over.resource_limits, |base, over| ResourceLimits {
             cpu: over.cpu.or(base.cpu),
@@ -95,20 +109,20 @@ fn both<T>(base: Option<T>, over: Option<T>, merge: impl FnOnce(T, T) -> T) -> O
 }
 
 /// [`list`] of entries that are the same if their keys are; there may be hundreds.
-fn keyed<T>(base: Vec<T>, over: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
-    let mut list = base;
-    let mut at = BTreeMap::new();
-    for (i, entry) in list.iter().enumerate() {
+fn keyed<'a, T: Clone>(base: &'a [T], over: &'a [T], key: impl Fn(&'a T) -> Cow<'a, str>) -> Vec<T> {
+    let mut list: Vec<&T> = base.iter().collect();
+    let mut at = HashMap::with_capacity(base.len() + over.len());
+    for (i, entry) in base.iter().enumerate() {
         at.entry(key(entry)).or_insert(i);
     }
     for entry in over {
-        let i = *at.entry(key(&entry)).or_insert(list.len());
+        let i = *at.entry(key(entry)).or_insert(list.len());
         match list.get_mut(i) {
             Some(old) => *old = entry,
             None => list.push(entry),
         }
     }
-    list
+    list.into_iter().cloned().collect()
 }
 
 /// Entries of `base` in their order, those that `over` has as well replaced, and then the others of `over`.
@@ -171,7 +185,7 @@ pub(super) fn contradictions(artifact: &DeployableArtifact, deployment: &Deploym
         let keys = application.into_iter().flat_map(|application| &application.env);
         let keys = keys.map(|env| Cow::from(&env.key));
         let paths = application.into_iter().flat_map(|application| &application.file_mounts);
-        let paths = paths.map(|file| Cow::from(clean_path(&file.mount_path)));
+        let paths = paths.map(|file| clean_path(&file.mount_path));
         let names = templates.iter().map(|name| Cow::from(*name));
         let twice = repeated(keys)
             .map(|key| format!("env {key}"))
@@ -188,7 +202,7 @@ pub(super) fn contradictions(artifact: &DeployableArtifact, deployment: &Deploym
 
 /// What is there more than once.
 fn repeated<'a>(names: impl Iterator<Item = Cow<'a, str>>) -> impl Iterator<Item = Cow<'a, str>> {
-    let (mut seen, mut repeated) = (BTreeSet::new(), BTreeSet::new());
+    let (mut seen, mut repeated) = (HashSet::new(), BTreeSet::new());
     for name in names {
         repeated.extend(seen.replace(name));
     }

@@ -3,7 +3,10 @@
 mod objects;
 mod vault;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use kantor_api::{
     ConfigurationGroup,
@@ -82,8 +85,17 @@ struct Group<'a> {
     /// Name of its objects on the data plane.
     object: String,
     logical_name: String,
+    /// Names of the volumes with its plain values and with those in the vault.
+    volumes: [String; 2],
     /// All keys; those without a value for the environment hold nothing.
     keys: BTreeMap<&'a str, Option<Held<'a>>>,
+}
+
+impl Group<'_> {
+    fn volume(&self, held: Held<'_>) -> String {
+        let [plain, vaulted] = &self.volumes;
+        if matches!(held, Held::Plain(_)) { plain.clone() } else { vaulted.clone() }
+    }
 }
 
 /// Finds values, and notes what is used.
@@ -97,9 +109,9 @@ pub(super) struct Sources<'a> {
     /// Keys that are used, by the names of Secrets of the control plane.
     secrets: BTreeMap<String, BTreeSet<String>>,
     /// Contents of files that are written inline, by the names of their ConfigMaps.
-    inline: BTreeMap<String, String>,
+    inline: BTreeMap<String, &'a str>,
     /// Everything that the pod sees, in what it is and by key.
-    seen: BTreeMap<(Carrier, String, String), Vec<u8>>,
+    seen: BTreeMap<(Carrier, String, String), Cow<'a, [u8]>>,
     problems: Vec<Problem>,
 }
 
@@ -129,12 +141,12 @@ impl<'a> Sources<'a> {
     }
 
     /// The content of the file at `path`, written inline.
-    pub fn inline(&mut self, path: &str, content: &str) -> Spot {
+    pub fn inline(&mut self, path: &str, content: &'a str) -> Spot {
         let volume = format!("filemount-{}", names::short_hash(path));
         let object = self.place.name_of(&volume);
-        self.inline.insert(object.clone(), content.to_owned());
+        self.inline.insert(object.clone(), content);
         let key = (Carrier::ConfigMap, object.clone(), CONTENT.to_owned());
-        self.seen.insert(key, content.as_bytes().to_vec());
+        self.seen.insert(key, content.as_bytes().into());
         let source = path.to_owned();
         Spot { carrier: Carrier::ConfigMap, object, key: CONTENT.to_owned(), volume, source }
     }
@@ -185,7 +197,10 @@ impl<'a> Sources<'a> {
         let object = self.place.name_of(&group.name_any());
         if !self.groups.contains_key(&object) {
             let keys = keys_of(group, &self.place.environment);
-            let group = Group { object: object.clone(), logical_name: logical_name(group), keys };
+            let logical_name = logical_name(group);
+            let volumes =
+                ["cm", "csi"].map(|suffix| names::generate(NameKind::Volume, &[&logical_name, suffix]));
+            let group = Group { object: object.clone(), logical_name, volumes, keys };
             self.groups.insert(object.clone(), group);
         }
         Some(object)
@@ -218,19 +233,19 @@ impl<'a> Sources<'a> {
     }
 
     /// Notes that a value of a group is used.
-    fn spot(&mut self, object: &str, key: &str, held: Held<'_>) -> Spot {
+    fn spot(&mut self, object: &str, key: &str, held: Held<'a>) -> Spot {
         let source = self.groups[object].logical_name.clone();
-        let (carrier, suffix, seen) = match held {
-            Held::Plain(value) => (Carrier::ConfigMap, "cm", value.as_bytes().to_vec()),
+        let volume = self.groups[object].volume(held);
+        let (carrier, seen) = match held {
+            Held::Plain(value) => (Carrier::ConfigMap, value.as_bytes().into()),
             Held::Vault(path) => {
                 self.vaulted.insert(object.to_owned());
                 let (address, role) = self.vault();
                 // What is in the vault is not known here; where it is read from is.
-                (Carrier::Vault, "csi", format!("{address}\n{role}\n{path}").into_bytes())
+                (Carrier::Vault, format!("{address}\n{role}\n{path}").into_bytes().into())
             }
         };
         self.seen.insert((carrier, object.to_owned(), key.to_owned()), seen);
-        let volume = names::generate(NameKind::Volume, &[&source, suffix]);
         Spot { carrier, object: object.to_owned(), key: key.to_owned(), volume, source }
     }
 
@@ -260,7 +275,7 @@ impl<'a> Sources<'a> {
         let mut spots = vec![];
         for (key, value) in wanted {
             self.secrets.entry(name.to_owned()).or_default().insert(key.clone());
-            self.seen.insert((Carrier::Secret, object.clone(), key.clone()), value.clone());
+            self.seen.insert((Carrier::Secret, object.clone(), key.clone()), value.as_slice().into());
             let (object, volume, source) = (object.clone(), volume.clone(), name.to_owned());
             spots.push(Spot { carrier: Carrier::Secret, object, key: key.clone(), volume, source });
         }
@@ -296,7 +311,7 @@ impl<'a> Sources<'a> {
                 Carrier::Secret => b"Secret",
             };
             // With their lengths, so that no two lists of texts are one text.
-            for text in [carrier, object.as_bytes(), key.as_bytes(), value] {
+            for text in [carrier, object.as_bytes(), key.as_bytes(), &**value] {
                 hash.update((text.len() as u64).to_be_bytes());
                 hash.update(text);
             }

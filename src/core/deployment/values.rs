@@ -1,6 +1,6 @@
 //! Values of configuration groups, and what their keys are called inside a container.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use kantor_api::{
     ConfigurationGroup,
@@ -68,7 +68,10 @@ pub(super) fn file_name(key: &str) -> String {
 }
 
 /// The shortest way to write an absolute path.
-pub(super) fn clean_path(path: &str) -> String {
+pub(super) fn clean_path(path: &str) -> Cow<'_, str> {
+    if is_clean(path) {
+        return path.into();
+    }
     let mut clean = String::with_capacity(path.len() + 1);
     // Byte by byte: looking for each slash anew takes longer where segments are short, and there may be hundreds of them.
     let mut start = 0;
@@ -86,7 +89,15 @@ pub(super) fn clean_path(path: &str) -> String {
         }
         start = end + 1;
     }
-    if clean.is_empty() { "/".to_owned() } else { clean }
+    if clean.is_empty() { "/".into() } else { clean.into() }
+}
+
+/// Whether a path is the shortest already; most are. It may be taken for one that is not.
+fn is_clean(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    bytes.first() == Some(&b'/')
+        && !bytes.ends_with(b"/")
+        && !bytes.windows(2).any(|two| two[0] == b'/' && matches!(two[1], b'/' | b'.'))
 }
 
 /// A text as a value in YAML, quoted where it would be read as something else.

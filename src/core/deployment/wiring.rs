@@ -37,9 +37,9 @@ struct Mount {
 }
 
 /// Variables and files that `application` asks for.
-pub(super) fn wiring(
-    application: &Application,
-    sources: &mut Sources<'_>,
+pub(super) fn wiring<'a>(
+    application: &'a Application,
+    sources: &mut Sources<'a>,
     problems: &mut Vec<Problem>,
 ) -> Wiring {
     let mut wiring = Wiring::default();
@@ -50,7 +50,7 @@ pub(super) fn wiring(
     let mut folders = BTreeSet::new();
     for from in &application.file_mounts_from {
         let (group, secret) = (from.configuration_group_ref.as_ref(), from.secret_ref.as_ref());
-        let path = group.or(secret).map(|from| clean_path(&from.mount_path)).unwrap_or_default();
+        let path = group.or(secret).map(|from| clean_path(&from.mount_path).into_owned()).unwrap_or_default();
         let name = |from: &MountRef| from.name.clone();
         let (group, secret) = (group.map(name), secret.map(name));
         if !folders.insert((group.clone(), secret.clone(), path.clone())) {
@@ -59,8 +59,8 @@ pub(super) fn wiring(
         let field = format!("fileMountsFrom {path}");
         for spot in sources.all(group.as_deref(), secret.as_deref(), &field) {
             let field = format!("{field} (key {} of {})", spot.key, spot.source);
-            let path = clean_path(&format!("{path}/{}", file_name(&spot.key)));
-            wiring.mount(&path, field, &spot, problems);
+            let path = format!("{path}/{}", file_name(&spot.key));
+            wiring.mount(&clean_path(&path), field, &spot, problems);
         }
     }
     wiring
@@ -152,7 +152,7 @@ impl Wiring {
         self.place(&path, format!("configuration group {}", spot.source), body, problems);
     }
 
-    fn file(&mut self, file: &FileMount, sources: &mut Sources<'_>, problems: &mut Vec<Problem>) {
+    fn file<'a>(&mut self, file: &'a FileMount, sources: &mut Sources<'a>, problems: &mut Vec<Problem>) {
         let FileMount { mount_path: path, value, value_from } = file;
         let field = format!("fileMounts {path}");
         let spot = match (value, value_from) {
@@ -176,7 +176,7 @@ impl Wiring {
     }
 
     fn place(&mut self, path: &str, field: String, body: Value, problems: &mut Vec<Problem>) {
-        let path = clean_path(path);
+        let path = clean_path(path).into_owned();
         if path == "/" {
             problems.push(invalid(format!("{field}: a file cannot be mounted at the root; name it")));
         }

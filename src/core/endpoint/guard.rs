@@ -32,6 +32,8 @@ pub(super) struct Guard {
     pub limit: Option<Limit>,
     /// Operations with rules of their own.
     pub operations: BTreeMap<Operation, Rules>,
+    /// How they relate to each other, by their places; told once, since it is asked for each time that routes are made.
+    overlaps: Overlaps,
 }
 
 /// What a token must be.
@@ -110,6 +112,7 @@ impl Guard {
             problems.push(Problem::new(reasons::INVALID_ENDPOINT, message));
             return guard;
         }
+        guard.overlaps = overlaps(guard.operations.keys());
         guard.tell_contradictions(problems);
         guard
     }
@@ -262,8 +265,7 @@ impl Guard {
     /// Operations that match some requests in common, each with rules of its own: nobody could tell which hold.
     fn tell_contradictions(&self, problems: &mut Vec<Problem>) {
         let all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
-        let overlaps = overlaps(&all);
-        let pairs = (0..all.len()).flat_map(|i| overlaps.across(i).map(move |j| (i, j)));
+        let pairs = (0..all.len()).flat_map(|i| self.overlaps.across(i).map(move |j| (i, j)));
         let number = numbers(&all);
         let contradicting = pairs.filter(|(i, j)| i < j && number[*i] != number[*j]);
         problems.extend(contradicting.take(MOST_TOLD).map(|(i, j)| {
@@ -276,12 +278,21 @@ impl Guard {
     /// The operations, each after those that match all of its requests as well, which are told by their places; of those,
     /// only the ones that have other rules.
     pub fn in_order(&self) -> Vec<Ordered<'_>> {
-        let mut all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
-        all.sort_by_cached_key(|(operation, _)| operation.literals());
-        let overlaps = overlaps(&all);
+        let all: Vec<(&Operation, &Rules)> = self.operations.iter().collect();
         let number = numbers(&all);
-        let around = |i: usize| overlaps.within(i).filter(|j| number[i] != number[*j]).collect();
-        all.iter().enumerate().map(|(i, (operation, rules))| (*operation, *rules, around(i))).collect()
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_cached_key(|i| all[*i].0.literals());
+        let mut places = vec![0; all.len()];
+        for (place, i) in order.iter().enumerate() {
+            places[*i] = place;
+        }
+        let around = |i: usize| {
+            let others = self.overlaps.within(i).filter(|j| number[i] != number[*j]);
+            let mut around: Vec<usize> = others.map(|j| places[j]).collect();
+            around.sort_unstable();
+            around
+        };
+        order.into_iter().map(|i| (all[i].0, all[i].1, around(i))).collect()
     }
 
     /// Who may use what is not an operation with rules of its own.
@@ -324,8 +335,8 @@ impl Guard {
     }
 }
 
-fn overlaps(operations: &[(&Operation, &Rules)]) -> Overlaps {
-    Overlaps::of(operations.iter().map(|(operation, _)| match operation {
+fn overlaps<'a>(operations: impl Iterator<Item = &'a Operation>) -> Overlaps {
+    Overlaps::of(operations.map(|operation| match operation {
         Operation::Rest { method, target } => Some((*method, target.as_str())),
         Operation::Grpc { .. } => None,
     }))

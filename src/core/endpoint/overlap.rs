@@ -11,6 +11,7 @@ use std::{
 use super::paths;
 
 /// How operations relate to each other, by their places in the list that was read.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Overlaps {
     groups: Vec<Group>,
     /// Group of each operation, and its place there.
@@ -18,7 +19,7 @@ pub(super) struct Overlaps {
 }
 
 /// Operations that have method and number of segments in common: no others match the same requests.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Group {
     /// Places in the list that was read.
     members: Vec<usize>,
@@ -123,7 +124,7 @@ fn lower_case(text: &str) -> Cow<'_, str> {
 }
 
 /// A set of the first so many numbers.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 struct Bits {
     words: Vec<u64>,
     count: usize,

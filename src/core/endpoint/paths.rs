@@ -30,7 +30,7 @@ pub(super) fn check(path: &str, parameters: bool) -> Result<(), &'static str> {
             "." | ".." => return Err("it has a segment '.' or '..'"),
             _ if parameters && is_parameter(segment) => {}
             _ if segment.contains('%') => return Err("it has a percent sign: write it without encoding"),
-            _ if segment.chars().all(is_plain) => {}
+            _ if segment.bytes().all(is_plain) => {}
             _ => return Err("it has a character that is not allowed in a path"),
         }
     }
@@ -39,12 +39,12 @@ pub(super) fn check(path: &str, parameters: bool) -> Result<(), &'static str> {
 
 pub(super) fn is_parameter(segment: &str) -> bool {
     segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).is_some_and(|name| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
     })
 }
 
-fn is_plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "._~!$&'()*+,;=:@-".contains(c)
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._~!$&'()*+,;=:@-".contains(&byte)
 }
 
 /// What matches exactly the requests of one operation, and what the application sees of them.
@@ -134,6 +134,10 @@ fn quoted(text: &str) -> String {
 }
 
 fn push_quoted(pattern: &mut String, text: &str) {
+    // Most texts need no escapes: they are copied at once.
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_')) {
+        return pattern.push_str(text);
+    }
     for c in text.chars() {
         if matches!(c, '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$') {
             pattern.push('\\');

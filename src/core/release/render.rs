@@ -17,7 +17,7 @@ use kube::{
     api::{DynamicObject, TypeMeta},
 };
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::namespaces::namespace_level;
 use crate::core::changes::{self, ObjectKeyRef, Wanted, shown};
@@ -94,18 +94,13 @@ pub fn render(release: &Release) -> Result<Vec<Rendered>, Vec<Problem>> {
     if let Some(problem) = too_large(&release.spec.resources) {
         return Err(vec![problem]);
     }
-    let (mut rendered, mut problems) = (vec![], vec![]);
+    let (mut rendered, mut problems) = (Vec::with_capacity(release.spec.resources.len()), vec![]);
+    let marks = Marks::of(release);
     for resource in &release.spec.resources {
         let id = resource.id.clone();
-        match object(release, resource) {
+        match object(&marks, resource) {
             Ok(object) => {
-                let wanted = Wanted {
-                    object,
-                    intent: Value::Null,
-                    hash: String::new(),
-                    autoscaled: false,
-                    first_replicas: None,
-                };
+                let wanted = Wanted { object, hash: String::new(), autoscaled: false, first_replicas: None };
                 rendered.push(Rendered { id, wanted });
             }
             Err(message) => problems.push(Problem { id, message }),
@@ -129,9 +124,7 @@ const LARGEST: usize = 1 << 20;
 fn too_large(resources: &[ReleaseResource]) -> Option<Problem> {
     let mut size = 0;
     let last = resources.iter().find(|resource| {
-        let mut length = Length(0);
-        let is_written = serde_json::to_writer(&mut length, &resource.object).is_ok();
-        size += if is_written { length.0 } else { LARGEST };
+        size += length(&resource.object);
         size > LARGEST
     })?;
     let message = format!(
@@ -140,18 +133,29 @@ fn too_large(resources: &[ReleaseResource]) -> Option<Problem> {
     Some(Problem { id: last.id.clone(), message })
 }
 
-/// Counts what is written, and keeps nothing of it.
-struct Length(usize);
-
-impl std::io::Write for Length {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
+/// How many bytes a value has as JSON.
+fn length(value: &Value) -> usize {
+    // Without the last of the commas, of which there is one for each entry.
+    let entries = |length: usize| 2 + length.saturating_sub(1);
+    match value {
+        Value::Null | Value::Bool(true) => 4,
+        Value::Bool(false) => 5,
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => text_length(text),
+        Value::Array(items) => entries(items.iter().map(|item| length(item) + 1).sum()),
+        Value::Object(fields) => {
+            entries(fields.iter().map(|(name, value)| text_length(name) + length(value) + 2).sum())
+        }
     }
+}
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+fn text_length(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        ..b' ' => 6,
+        _ => 1,
+    };
+    2 + text.bytes().map(escaped).sum::<usize>()
 }
 
 /// Ids that stand for the object of another one.
@@ -169,17 +173,16 @@ pub fn duplicates<'a>(rendered: impl IntoIterator<Item = &'a Rendered>) -> Vec<P
 }
 
 /// One object with what Kantor adds and without what only servers set.
-fn object(release: &Release, resource: &ReleaseResource) -> Result<DynamicObject, String> {
-    let text =
-        |path: &str| resource.object.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
-    for (path, field) in
-        [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")]
-    {
-        if text(path).is_none() {
-            return Err(format!("the object has no {field}; write it"));
-        }
+fn object(marks: &Marks, resource: &ReleaseResource) -> Result<DynamicObject, String> {
+    fn text<'a>(fields: Option<&'a Value>, name: &str) -> Option<&'a str> {
+        fields.and_then(|fields| fields.get(name)).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
-    if text("/apiVersion") == Some("v1") && text("/kind") == Some("List") {
+    let (whole, metadata) = (Some(&resource.object), resource.object.get("metadata"));
+    let missing = |field: &str| format!("the object has no {field}; write it");
+    let api_version = text(whole, "apiVersion").ok_or_else(|| missing("apiVersion"))?;
+    let kind = text(whole, "kind").ok_or_else(|| missing("kind"))?;
+    text(metadata, "name").ok_or_else(|| missing("metadata.name"))?;
+    if (api_version, kind) == ("v1", "List") {
         return Err("the object is a List; write each of its items as a resource of its own".to_owned());
     }
     // The parser's text may quote values of the object, which may be secret.
@@ -194,17 +197,17 @@ fn object(release: &Release, resource: &ReleaseResource) -> Result<DynamicObject
         finalizers: written.finalizers,
         ..ObjectMeta::default()
     };
-    let types = TypeMeta {
-        api_version: text("/apiVersion").unwrap_or_default().to_owned(),
-        kind: text("/kind").unwrap_or_default().to_owned(),
-    };
+    let types = TypeMeta { api_version: api_version.to_owned(), kind: kind.to_owned() };
     let fields = resource.object.as_object().into_iter().flatten();
     let data =
         fields.filter(|(name, _)| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
-    let data = data.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let mut object = DynamicObject { types: Some(types), metadata, data: Value::Object(data) };
+    let mut copied = Map::new();
+    for (name, value) in data {
+        copied.insert(name.clone(), value.clone());
+    }
+    let mut object = DynamicObject { types: Some(types), metadata, data: Value::Object(copied) };
     decode_string_data(&mut object)?;
-    mark(&mut object, release, &resource.id);
+    mark(&mut object, marks, &resource.id);
     Ok(object)
 }
 
@@ -227,25 +230,39 @@ fn decode_string_data(object: &mut DynamicObject) -> Result<(), String> {
     Ok(())
 }
 
+/// The labels that all objects of a Release have.
+struct Marks([(&'static str, String); 4]);
+
+impl Marks {
+    fn of(release: &Release) -> Self {
+        Self([
+            (labels::MANAGED_BY, MANAGED_BY_RELEASE_CONTROLLER.to_owned()),
+            (labels::RELEASE_UID, release.uid().unwrap_or_default()),
+            (labels::RELEASE_NAME, label_value(&release.name_any())),
+            (labels::RELEASE_NAMESPACE, label_value(&release.namespace().unwrap_or_default())),
+        ])
+    }
+}
+
 /// Says whose the object is.
-fn mark(object: &mut DynamicObject, release: &Release, id: &str) {
-    let (name, namespace) = (release.name_any(), release.namespace().unwrap_or_default());
-    let own = [
-        (labels::MANAGED_BY, MANAGED_BY_RELEASE_CONTROLLER.to_owned()),
-        (labels::RELEASE_RESOURCE_ID, label_value(id)),
-        (labels::RELEASE_UID, release.uid().unwrap_or_default()),
-        (labels::RELEASE_NAME, label_value(&name)),
-        (labels::RELEASE_NAMESPACE, label_value(&namespace)),
-    ];
-    object.labels_mut().extend(own.map(|(key, value)| (key.to_owned(), value)));
+fn mark(object: &mut DynamicObject, marks: &Marks, id: &str) {
+    let (of_id, labels) = (label_value(id), object.labels_mut());
     // These are Kantor's: nobody brings one along.
-    object.labels_mut().remove(labels::OWNER_UID);
-    object.labels_mut().retain(|key, value| {
-        key != labels::plane::MANAGED_BY || value != labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER
-    });
+    labels.remove(labels::OWNER_UID);
+    if labels
+        .get(labels::plane::MANAGED_BY)
+        .is_some_and(|by| by == labels::plane::MANAGED_BY_DEPLOYMENT_CONTROLLER)
+    {
+        labels.remove(labels::plane::MANAGED_BY);
+    }
+    for (key, value) in &marks.0 {
+        labels.insert((*key).to_owned(), value.clone());
+    }
+    let is_cut = of_id != id;
+    labels.insert(labels::RELEASE_RESOURCE_ID.to_owned(), of_id);
     object.annotations_mut().remove(annotations::INTENT_HASH);
     object.annotations_mut().remove(annotations::RELEASE_RESOURCE_ID);
-    if label_value(id) != id {
+    if is_cut {
         object.annotations_mut().insert(annotations::RELEASE_RESOURCE_ID.to_owned(), id.to_owned());
     }
 }

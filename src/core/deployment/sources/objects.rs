@@ -11,7 +11,7 @@ use super::{
     super::values::{Held, yaml_text},
     CONTENT, Group, Problem, Sources, vault,
 };
-use crate::core::deployment::place::Place;
+use crate::core::{deployment::place::Place, json::map};
 
 /// Name on the data plane of what is used of a Secret of the control plane. The colon, which no name of an object has,
 /// tells it apart from the Secret that the driver makes for a configuration group of the same name.
@@ -24,7 +24,12 @@ impl Sources<'_> {
         let groups = self.groups.values();
         let maps = groups.clone().filter_map(|group| self.map_of_group(group));
         let files = self.inline.iter().map(|(name, content)| {
-            self.place.own("v1", "ConfigMap", name.clone(), json!({"data": {CONTENT: content}}))
+            self.place.own(
+                "v1",
+                "ConfigMap",
+                name.clone(),
+                map([("data", map([(CONTENT, (*content).into())]))]),
+            )
         });
         let classes = groups.filter_map(|group| self.provider_class(group));
         maps.chain(files).chain(classes).chain(self.secrets()).collect()
