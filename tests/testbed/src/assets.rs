@@ -1,12 +1,15 @@
 //! What clusters are made of: the Kubernetes binaries, and the CRDs and kwok stages that Go modules carry.
 //!
 //! Each binary is looked for in `KUBEBUILDER_ASSETS` (the envtest convention), then in the cache
-//! (`${XDG_CACHE_HOME:-$HOME/.cache}/kantor`), else built there from its Go module, once.
+//! (`${XDG_CACHE_HOME:-$HOME/.cache}/kantor`). A missing binary is downloaded into the cache, if its project publishes it with
+//! a checksum and `KANTOR_ASSETS=build` is not set, else built there from its Go module, once. The versions of both are those
+//! of the modules in `assets/`.
 
 mod build;
 mod bundles;
 mod cache;
 mod command;
+mod download;
 mod flux;
 mod go;
 mod helm;
@@ -27,7 +30,7 @@ pub use flux::{FluxAssets, VERSION as FLUX_VERSION, flux};
 pub use helm::helm;
 pub(crate) use progress::say;
 pub use rules::rules_checker;
-pub use traffic::{Traffic, traffic};
+pub use traffic::{Traffic, is_traffic_at_hand, traffic};
 
 /// The Kubernetes version that clusters run.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
@@ -72,42 +75,46 @@ impl Binary {
         }
     }
 
-    /// The path of this binary, after building it where necessary. Blocks.
+    /// The path of this binary, after downloading or building it where necessary. Blocks.
     pub fn path(self) -> Result<PathBuf> {
         provide(&[self])?.pop().context("one binary asked for, none provided")
     }
 
     fn found(self) -> Result<Option<PathBuf>> {
-        found(self.name(), &build::folder()?)
+        let downloaded = download::is_allowed()?.then(download::folder).transpose()?;
+        let cached: Vec<_> = [build::folder()?].into_iter().chain(downloaded).collect();
+        found(self.name(), &cached)
     }
 }
 
-/// The program of this name in `KUBEBUILDER_ASSETS`, else in the given folder of the cache.
-fn found(name: &str, cached: &Path) -> Result<Option<PathBuf>> {
+/// The program of this name in `KUBEBUILDER_ASSETS`, else in the first of the folders of the cache that holds it.
+fn found(name: &str, cached: &[PathBuf]) -> Result<Option<PathBuf>> {
     // Absolute, because the programs are started in folders of their own; and an empty value is no folder.
     let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
     let assets = assets.map(path::absolute).transpose().context("find the folder KUBEBUILDER_ASSETS")?;
-    let in_assets = assets.map(|folder| folder.join(name));
-    Ok(in_assets.into_iter().chain([cached.join(name)]).find(|path| is_program(path)))
+    let folders = assets.into_iter().chain(cached.iter().cloned());
+    Ok(folders.map(|folder| folder.join(name)).find(|path| is_program(path)))
 }
 
 /// The program of this name, after having it made in `folder` if it is nowhere.
 fn made(name: &str, folder: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    if let Some(path) = found(name, folder)? {
+    let cached = [folder.to_owned()];
+    if let Some(path) = found(name, &cached)? {
         return Ok(path);
     }
     let _writer = cache::Writer::of(folder)?;
     // While we waited for the folder, its former writer may have made what we need.
-    if found(name, folder)?.is_none() {
+    if found(name, &cached)?.is_none() {
         make(folder)?;
     }
-    found(name, folder)?.with_context(|| format!("{name} vanished from the cache: start again"))
+    found(name, &cached)?.with_context(|| format!("{name} vanished from the cache: start again"))
 }
 
-/// The paths of the given binaries, after building those that are nowhere. Blocks; tells its progress on stderr.
+/// The paths of the given binaries, after downloading or building those that are nowhere. Blocks; tells its progress on
+/// stderr.
 pub fn provide(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
     if binaries.iter().map(|binary| binary.found()).collect::<Result<Vec<_>>>()?.iter().any(Option::is_none) {
-        build::build_missing(binaries)?;
+        build::make_missing(binaries)?;
     }
     let path = |binary: &Binary| {
         binary.found()?.with_context(|| format!("{} vanished from the cache: start again", binary.name()))
@@ -115,14 +122,57 @@ pub fn provide(binaries: &[Binary]) -> Result<Vec<PathBuf>> {
     binaries.iter().map(path).collect()
 }
 
-/// Makes all binaries, CRD bundles and stages available and returns a folder that holds all binaries. Blocks.
+/// What the assets are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Clusters: the demo and the benchmarks.
+    Demo,
+    /// All tests: clusters, Helm, the checker of alert rules, and a gateway where Envoy can be had.
+    Test,
+}
+
+impl Purpose {
+    /// Makes the assets available and returns a folder that holds the binaries of clusters. Blocks; tells its progress on
+    /// stderr.
+    pub fn provide(self) -> Result<PathBuf> {
+        let folder = provide_all()?;
+        match self {
+            Self::Demo => return Ok(folder),
+            Self::Test => {}
+        }
+        rules_checker()?;
+        helm()?;
+        // Only the tests of real traffic need these, and not every machine can have them.
+        if let Err(error) = traffic() {
+            say(&format!("{error:#}"));
+            say("GOING ON WITHOUT ENVOY: the tests of real traffic will be skipped");
+        }
+        Ok(folder)
+    }
+}
+
+/// The versions of everything that is tested with, by name.
+pub fn versions() -> Result<Vec<(&'static str, &'static str)>> {
+    let [envoy_gateway, envoy] = traffic::versions()?;
+    Ok(vec![
+        ("Kubernetes", KUBERNETES_VERSION),
+        ("etcd", Binary::Etcd.version()?),
+        ("Gateway API", CrdBundle::GatewayApi.version()),
+        ("Envoy Gateway", envoy_gateway),
+        ("Envoy", envoy),
+        ("Cilium", CrdBundle::Cilium.version()),
+        ("Secrets Store CSI driver", CrdBundle::SecretsStoreCsi.version()),
+        ("Helm", helm::version()?),
+    ])
+}
+
+/// Makes all that clusters are made of available and returns a folder that holds all binaries. Blocks.
 pub fn provide_all() -> Result<PathBuf> {
     let paths = provide(&Binary::ALL)?;
     for bundle in CrdBundle::ALL {
         bundle.files()?;
     }
     kwok_stages()?;
-    rules_checker()?;
     if let Some(folder) = common_folder(&paths) {
         return Ok(folder);
     }

@@ -29,14 +29,8 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(stderr(), "kantor-testbed: {line}");
 }
 
-pub(crate) async fn assets() -> Result<ExitCode> {
-    let folder = tokio::task::spawn_blocking(assets::provide_all).await??;
-    tokio::task::spawn_blocking(assets::helm).await??;
-    // Only the tests of real traffic need these, and not every machine can have them.
-    if let Err(error) = tokio::task::spawn_blocking(assets::traffic).await? {
-        say(&format!("{error:#}"));
-        say("GOING ON WITHOUT ENVOY: the tests of real traffic will be skipped");
-    }
+pub(crate) async fn assets(purpose: assets::Purpose) -> Result<ExitCode> {
+    let folder = tokio::task::spawn_blocking(move || purpose.provide()).await??;
     writeln!(stdout(), "{}", folder.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,8 +21,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make all binaries and CRDs available and print the binaries' folder
-    Assets,
+    /// Make binaries and CRDs available and print the binaries' folder
+    Assets(Assets),
     /// Start a control plane and data planes, until Ctrl-C or `down`
     Up(Up),
     /// End what `up` started in the folder
@@ -36,6 +36,28 @@ enum Command {
     /// The demo's last scene
     #[command(hide = true)]
     Request(request::Request),
+}
+
+#[derive(Args)]
+struct Assets {
+    /// What they are for: the demo needs clusters only, tests need Helm, a gateway and a checker of alert rules as well
+    #[arg(long = "for", value_name = "PURPOSE", default_value = "test")]
+    purpose: Purpose,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Purpose {
+    Demo,
+    Test,
+}
+
+impl From<Purpose> for kantor_testbed::assets::Purpose {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Demo => Self::Demo,
+            Purpose::Test => Self::Test,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -78,7 +100,7 @@ fn run(command: Command) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     let result = runtime.block_on(async {
         match command {
-            Command::Assets => commands::assets().await,
+            Command::Assets(assets) => commands::assets(assets.purpose.into()).await,
             Command::Up(up) => commands::up(up).await,
             Command::Down(place) => commands::down(&place.dir).await,
             Command::Status(place) => commands::status(&place.dir).await,

@@ -43,6 +43,11 @@ impl CrdBundle {
         }
     }
 
+    /// The version of the project whose CRDs these are.
+    pub const fn version(self) -> &'static str {
+        self.source().version
+    }
+
     /// The bundle's CRD files, after downloading its Go module where necessary. Blocks.
     pub fn files(self) -> Result<Vec<PathBuf>> {
         let mut files = self.source().files()?;

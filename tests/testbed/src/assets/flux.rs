@@ -11,6 +11,7 @@ use super::{
 
 /// The version that `assets/flux/go.mod` pins.
 pub const VERSION: &str = "v1.9.5";
+const MODULE: &str = "github.com/fluxcd/kustomize-controller";
 const PIN: Pin = Pin {
     go_mod: include_str!("../../assets/flux/go.mod"),
     go_sum: include_str!("../../assets/flux/go.sum"),
@@ -27,7 +28,16 @@ pub struct FluxAssets {
 
 /// The controller, after building it where it is nowhere. Blocks; tells its progress on stderr.
 pub fn flux() -> Result<FluxAssets> {
-    let program = Program::stripped("kustomize-controller", &PIN, "github.com/fluxcd/kustomize-controller")
-        .provide(VERSION, "8 minutes")?;
+    let program = Program::stripped("kustomize-controller", &PIN, MODULE, "").provide("8 minutes")?;
     Ok(FluxAssets { program, crds: bundles::flux()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_crd_is_the_one_that_is_built() {
+        assert_eq!(PIN.version(MODULE).unwrap(), VERSION);
+    }
 }

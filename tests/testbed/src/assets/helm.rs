@@ -13,5 +13,14 @@ const PIN: Pin = Pin {
 
 /// The path of Helm, after building it where necessary. Blocks; tells its progress on stderr.
 pub fn helm() -> Result<PathBuf> {
-    Program::stripped("helm", &PIN, "helm.sh/helm/v4/cmd/helm").provide("v4.3.1", "4 minutes")
+    program().provide("4 minutes")
+}
+
+fn program() -> Program {
+    Program::stripped("helm", &PIN, "helm.sh/helm/v4", "/cmd/helm")
+}
+
+/// The version of Helm.
+pub(super) fn version() -> Result<&'static str> {
+    PIN.version(program().module)
 }

