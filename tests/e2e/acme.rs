@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kantor_api::{DataPlane, Environment, Organization};
-use kantor_testbed::{Cluster, KubeconfigSpec};
+use kantor_testbed::{Cluster, KubeconfigSpec, SharedCluster};
 use serde_json::{Value, json};
 
 use crate::support::{Stage, condition, is_ready};
@@ -78,7 +78,7 @@ pub async fn environment(stage: &Stage, name: &str, plane: &str) {
         .await;
 }
 
-pub async fn plain_plane(name: &str) -> Cluster {
+pub async fn plain_plane(name: &str) -> SharedCluster {
     // With the controllers: namespaces are really deleted, and ServiceAccounts get tokens.
-    Cluster::builder().name(name).controllers(true).start().await.unwrap()
+    Cluster::builder().name(name).controllers(true).share().await.unwrap()
 }

@@ -27,7 +27,7 @@ const HTTP_ROUTE: &str = "gateway.networking.k8s.io/v1/HTTPRoute";
 /// A plane on which nothing runs: what is written there is enough.
 async fn plane(name: &str) -> Plane {
     let cluster = Cluster::builder().name(name).crds(&CrdBundle::USED);
-    Plane::on(cluster.start().await.unwrap()).await
+    Plane::on(cluster.share().await.unwrap()).await
 }
 
 /// The values at a path of all objects of a kind on a plane, in order and each once.

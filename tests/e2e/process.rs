@@ -17,11 +17,11 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::support::{PATIENCE, Stage, control_plane, is_ready, operator_with};
+use crate::support::{PATIENCE, Stage, control_plane, is_ready, operator_with, own_control_plane};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_custom_resources_the_operator_waits_and_says_so() {
-    let stage = Stage::on(control_plane().await).await;
+    let stage = Stage::on(own_control_plane().await).await;
     let body = wait::until("readiness names the missing kind", PATIENCE, || async {
         let (status, body) = stage.operator.get("/readyz").await?;
         Ok(if status == 503 && body.contains("not installed") {
@@ -76,7 +76,6 @@ async fn a_write_in_flight_is_finished_before_the_operator_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_does_not_end_is_given_up_after_a_while() {
     let control_plane = control_plane().await;
-    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
     let proxy = Proxy::start(&control_plane).unwrap();
     let operator = operator_with(&control_plane, &proxy, &["--shutdown-timeout=1s"]).await;
     operator.ready().await.unwrap();
@@ -94,7 +93,7 @@ async fn work_that_does_not_end_is_given_up_after_a_while() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_resources_that_are_too_old_are_refused_until_they_are_new() {
-    let control_plane = control_plane().await;
+    let control_plane = own_control_plane().await;
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     control_plane.apply_dir(&crds).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(control_plane.client());

@@ -1,7 +1,5 @@
 //! Operators that look after a part of the control plane.
 
-use std::path::Path;
-
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{
@@ -24,12 +22,6 @@ use crate::{
     release::support::{Plane, Theatre, config_map, release, start_operator},
     support::{PATIENCE, TestObject, condition, control_plane, operator_with},
 };
-
-async fn stage() -> Cluster {
-    let control_plane = control_plane().await;
-    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-    control_plane
-}
 
 async fn start(control_plane: &Cluster, arguments: &[&str]) -> (Operator, Proxy) {
     let proxy = Proxy::start(control_plane).unwrap();
@@ -81,7 +73,7 @@ async fn is_untouched<K: TestObject>(api: &Api<K>, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_of_some_namespaces_leaves_the_others_alone() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     let organizations: Api<Organization> = Api::all(client.clone());
     let (operator, proxy) = start(&control_plane, &["--watch-namespaces=acme,initech"]).await;
@@ -121,7 +113,7 @@ async fn an_operator_of_some_namespaces_leaves_the_others_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_of_two_instances_share_a_control_plane() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     let organizations: Api<Organization> = Api::all(client.clone());
     organization(&client, "acme", None).await;
@@ -138,7 +130,7 @@ async fn operators_of_two_instances_share_a_control_plane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_that_are_off_do_nothing_and_are_not_watched() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     organization(&client, "acme", None).await;
     pipeline(&client, "acme").await;

@@ -17,7 +17,7 @@ const NAME: &str = "default-policy";
 
 /// A shop on a plane that runs pods, without Cilium.
 async fn without_cilium() -> Shop {
-    let cluster = Cluster::builder().name("plane").controllers(true).scheduler(true).nodes(1).start();
+    let cluster = Cluster::builder().name("plane").controllers(true).scheduler(true).nodes(1).share();
     let (stage, cluster) = Box::pin(async { tokio::join!(acme(), cluster) }).await;
     let shop = Shop { stage, plane: Plane::without_releases(cluster.unwrap()).await };
     shop.furnish().await;

@@ -22,7 +22,7 @@ use crate::{
 pub async fn full_plane(name: &str) -> Plane {
     let cluster =
         Cluster::builder().name(name).controllers(true).scheduler(true).nodes(2).crds(&CrdBundle::USED);
-    Plane::without_releases(cluster.start().await.unwrap()).await
+    Plane::without_releases(cluster.share().await.unwrap()).await
 }
 
 /// The operator, organization `acme`, plane `plane`, environment `dev` on it, and component `cart` of project `shop`.

@@ -15,7 +15,7 @@ use crate::{
 
 /// On a plane without controllers, so that nobody but the test says how objects are.
 async fn without_controllers() -> Theatre {
-    let plane = async { Plane::on(Cluster::builder().name("plane").start().await.unwrap()).await };
+    let plane = async { Plane::on(Cluster::builder().name("plane").share().await.unwrap()).await };
     let (stage, plane) = tokio::join!(acme(), plane);
     Theatre::with(stage, plane).await
 }

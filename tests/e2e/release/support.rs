@@ -6,7 +6,7 @@ use k8s_openapi::api::events::v1::Event;
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
 use kantor_testbed::{
-    Cluster, KubeconfigSpec,
+    Cluster, KubeconfigSpec, SharedCluster,
     proxy::{Mark, Proxy, Record, Records, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
@@ -26,7 +26,7 @@ use crate::{
 /// A plane and a proxy that sees every request of the operator to it.
 pub struct Plane {
     pub proxy: Proxy,
-    pub cluster: Cluster,
+    pub cluster: SharedCluster,
     pub client: Client,
     /// What it hands to Kantor: an account with the rights that Kantor is shipped with, behind the proxy.
     pub kubeconfig: KubeconfigSpec,
@@ -35,22 +35,22 @@ pub struct Plane {
 impl Plane {
     /// A plane with the controllers of Kubernetes: what is deleted really goes.
     pub async fn start(name: &str) -> Self {
-        Self::on(Cluster::builder().name(name).controllers(true).start().await.unwrap()).await
+        Self::on(Cluster::builder().name(name).controllers(true).share().await.unwrap()).await
     }
 
     /// A plane where Releases may bring anything.
-    pub async fn on(cluster: Cluster) -> Self {
+    pub async fn on(cluster: SharedCluster) -> Self {
         let kubeconfig = cluster.any_release_kubeconfig().await.unwrap();
         Self::with(cluster, &kubeconfig)
     }
 
     /// A plane for Deployments and Endpoints.
-    pub async fn without_releases(cluster: Cluster) -> Self {
+    pub async fn without_releases(cluster: SharedCluster) -> Self {
         let kubeconfig = cluster.data_plane_kubeconfig().await.unwrap();
         Self::with(cluster, &kubeconfig)
     }
 
-    fn with(cluster: Cluster, kubeconfig: &KubeconfigSpec) -> Self {
+    fn with(cluster: SharedCluster, kubeconfig: &KubeconfigSpec) -> Self {
         let (client, proxy) = (cluster.client(), Proxy::start(&cluster).unwrap());
         let kubeconfig = kubeconfig.at(proxy.url(), proxy.ca_pem());
         Self { proxy, cluster, client, kubeconfig }

@@ -155,7 +155,7 @@ pub async fn theatre() -> Theatre {
         .scheduler(true)
         .nodes(2)
         .crds(&[CrdBundle::GatewayApi])
-        .start();
+        .share();
     let (stage, plane) = tokio::join!(Box::pin(acme()), plane);
     let theatre = Box::pin(Theatre::with(stage, Plane::on(plane.unwrap()).await)).await;
     let able = "status.conditions.exists(c, c.type == 'AbleToScale' && c.status == 'True')";
