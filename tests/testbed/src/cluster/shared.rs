@@ -79,20 +79,34 @@ impl fmt::Debug for SharedCluster {
     }
 }
 
-impl Drop for SharedCluster {
-    fn drop(&mut self) {
-        let Some((cluster, (made_with, origin))) = self.cluster.take().zip(self.home.take()) else { return };
+impl SharedCluster {
+    /// Puts a borrowed cluster back to what it was, for whoever comes next. An error names what is left after `limit`. Dropping
+    /// it does the same, and fails the test.
+    pub fn give_back(mut self, limit: Duration) -> Result<()> {
+        self.put_back(limit)
+    }
+
+    fn put_back(&mut self, limit: Duration) -> Result<()> {
+        let Some((cluster, (made_with, origin))) = self.cluster.take().zip(self.home.take()) else {
+            return Ok(());
+        };
         if thread::panicking() || cluster.is_broken.load(Ordering::Relaxed) {
-            return;
+            return Ok(());
         }
         let idle = Idle { made_with, cluster, origin };
         // A runtime cannot be entered from within the test's.
-        let put_back = thread::spawn(move || idle.put_back()).join();
-        match put_back {
-            Ok(Ok(Some(idle))) => keep(idle),
-            Ok(Ok(None)) => {}
-            Ok(Err(error)) => panic!("{error:#}"),
-            Err(panic) => std::panic::resume_unwind(panic),
+        let put_back = thread::spawn(move || idle.put_back(limit)).join();
+        if let Some(idle) = put_back.unwrap_or_else(|panic| std::panic::resume_unwind(panic))? {
+            keep(idle);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SharedCluster {
+    fn drop(&mut self) {
+        if let Err(error) = self.put_back(LIMIT) {
+            panic!("{error:#}");
         }
     }
 }
@@ -157,12 +171,12 @@ impl Origin {
 
 impl Idle {
     /// Puts the cluster back to what it was. None if it is not worth it.
-    fn put_back(self) -> Result<Option<Self>> {
+    fn put_back(self, limit: Duration) -> Result<Option<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(self.put_back_here())
+        runtime.block_on(self.put_back_within(limit))
     }
 
-    async fn put_back_here(mut self) -> Result<Option<Self>> {
+    async fn put_back_within(mut self, limit: Duration) -> Result<Option<Self>> {
         let (store, client) = (store(&self.cluster), self.cluster.client());
         let (started, mut since) = (Instant::now(), Instant::now());
         loop {
@@ -173,7 +187,7 @@ impl Idle {
             }
             let left: Vec<&str> = different.iter().map(|(key, _)| key.as_str()).collect();
             let counts = left.iter().any(|key| !key.starts_with(EVENTS));
-            if started.elapsed() > LIMIT {
+            if started.elapsed() > limit {
                 bail!("{} is not what it was before the test: {left:#?}", self.cluster.name());
             }
             if !different.is_empty() {
