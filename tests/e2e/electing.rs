@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::{
     acme::{environment, plane_ready, register},
     release::support::{Plane, config_map, home, release},
-    support::{PATIENCE, Stage, control_plane, is_ready},
+    support::{OperatorFixture, PATIENCE, control_plane, is_ready},
 };
 
 /// Where the Lease is: where the operator's role is.
@@ -89,7 +89,7 @@ async fn ready(control_plane: &Cluster, name: &str) {
 async fn one_that_was_stopped_writes_nothing_after_another_has_begun() {
     let (cluster, plane) = tokio::join!(control_plane(), Plane::start("plane"));
     let Replica { operator, proxy } = Replica::start(&cluster, 12).await;
-    let first = Stage { operator, proxy, client: cluster.client(), control_plane: cluster };
+    let first = OperatorFixture { operator, proxy, client: cluster.client(), control_plane: cluster };
     leads(&first.operator).await;
     create(&first.control_plane, "acme").await;
     ready(&first.control_plane, "acme").await;

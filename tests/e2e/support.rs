@@ -17,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The operator on its control plane.
-pub struct Stage {
+pub struct OperatorFixture {
     // The operator ends before what it talks to.
     pub operator: Operator,
     pub proxy: Proxy,
@@ -25,18 +25,18 @@ pub struct Stage {
     pub client: Client,
 }
 
-impl Stage {
+impl OperatorFixture {
     /// A control plane with the custom resources and an operator that is ready.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// As [`Stage::start`], with further arguments of the operator.
+    /// As [`OperatorFixture::start`], with further arguments of the operator.
     pub async fn start_with(arguments: &[&str]) -> Self {
         let control_plane = control_plane().await;
-        let stage = Self::on_with(control_plane, arguments).await;
-        stage.operator.ready().await.unwrap();
-        stage
+        let control = Self::on_with(control_plane, arguments).await;
+        control.operator.ready().await.unwrap();
+        control
     }
 
     /// An operator on a control plane as it is.
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     /// The object, once it is there.
-    pub async fn there<K: TestObject>(&self, name: &str) -> K {
+    pub async fn wait_exists<K: TestObject>(&self, name: &str) -> K {
         self.until(&format!("{name} is there"), name, |object: Option<&K>| object.cloned()).await
     }
 
