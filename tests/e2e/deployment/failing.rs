@@ -274,7 +274,7 @@ async fn one_of_two_rivals_runs_and_nothing_is_done_under_paused_parents() {
             "Project" => fixture.control.patch::<Project>("acme/shop", pause(value)).await,
             "Component" => fixture.control.patch::<Component>("acme/cart", pause(value)).await,
             "DeploymentTrack" => {
-                fixture.control.patch::<DeploymentTrack>("acme/cart-main", pause(value)).await
+                fixture.control.patch::<DeploymentTrack>("acme/cart-main", pause(value)).await;
             }
             "Environment" => fixture.control.patch::<Environment>("acme/dev", pause(value)).await,
             _ => fixture.control.patch::<DeployableArtifact>("acme/cart", pause(value)).await,

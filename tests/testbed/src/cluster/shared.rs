@@ -105,9 +105,8 @@ impl SharedCluster {
 
 impl Drop for SharedCluster {
     fn drop(&mut self) {
-        if let Err(error) = self.put_back(LIMIT) {
-            panic!("{error:#}");
-        }
+        let put_back = self.put_back(LIMIT);
+        assert!(put_back.is_ok(), "{put_back:#?}");
     }
 }
 
