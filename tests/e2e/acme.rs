@@ -2,24 +2,24 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use kantor_api::{DataPlane, Environment, Organization};
-use kantor_testbed::{Cluster, KubeconfigSpec};
+use kantor_testbed::{Cluster, KubeconfigSpec, SharedCluster};
 use serde_json::{Value, json};
 
-use crate::support::{Stage, condition, is_ready};
+use crate::support::{OperatorFixture, condition, is_ready};
 
 /// A control plane with organization `acme`, and the operator.
-pub async fn acme() -> Stage {
+pub async fn acme() -> OperatorFixture {
     acme_with(&[]).await
 }
 
 /// As [`acme`], with further arguments of the operator.
-pub async fn acme_with(arguments: &[&str]) -> Stage {
-    let stage = Stage::start_with(arguments).await;
-    stage.create(&Organization::new("acme", kantor_api::organization::OrganizationSpec {})).await;
-    stage
+pub async fn acme_with(arguments: &[&str]) -> OperatorFixture {
+    let control = OperatorFixture::start_with(arguments).await;
+    control.create(&Organization::new("acme", kantor_api::organization::OrganizationSpec {})).await;
+    control
         .until("acme is ready", "acme", |o: Option<&Organization>| o.filter(|o| is_ready(*o)).map(|_| ()))
         .await;
-    stage
+    control
 }
 
 pub fn object<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: Value) -> K {
@@ -32,17 +32,17 @@ pub fn object<K: serde::de::DeserializeOwned>(kind: &str, name: &str, spec: Valu
     .unwrap()
 }
 
-pub async fn secret(stage: &Stage, name: &str, data: &[(&str, &str)]) {
+pub async fn secret(control: &OperatorFixture, name: &str, data: &[(&str, &str)]) {
     let data: std::collections::BTreeMap<_, _> = data.iter().copied().collect();
     let secret = json!({"apiVersion": "v1", "kind": "Secret",
         "metadata": {"name": name, "namespace": "acme"}, "stringData": data});
-    stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
+    control.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
 }
 
 /// Registers a plane with a kubeconfig Secret of its name.
-pub async fn register(stage: &Stage, name: &str, kubeconfig: &KubeconfigSpec) {
-    secret(stage, name, &[("kubeconfig", &kubeconfig.to_yaml())]).await;
-    stage
+pub async fn register(control: &OperatorFixture, name: &str, kubeconfig: &KubeconfigSpec) {
+    secret(control, name, &[("kubeconfig", &kubeconfig.to_yaml())]).await;
+    control
         .create::<DataPlane>(&object(
             "DataPlane",
             name,
@@ -51,13 +51,18 @@ pub async fn register(stage: &Stage, name: &str, kubeconfig: &KubeconfigSpec) {
         .await;
 }
 
-pub async fn plane_ready(stage: &Stage, name: &str) -> DataPlane {
-    stage.until_ready(&format!("acme/{name}")).await
+pub async fn plane_ready(control: &OperatorFixture, name: &str) -> DataPlane {
+    control.until_ready(&format!("acme/{name}")).await
 }
 
-/// Waits until `Ready` of a plane has this status and reason; tells the message.
-pub async fn plane_says(stage: &Stage, name: &str, status: &str, reason: &str) -> String {
-    stage
+/// Waits until `Ready` of a plane has this status and reason; returns the message.
+pub async fn wait_plane_condition(
+    control: &OperatorFixture,
+    name: &str,
+    status: &str,
+    reason: &str,
+) -> String {
+    control
         .until(
             &format!("data plane {name} says {reason}"),
             &format!("acme/{name}"),
@@ -69,16 +74,16 @@ pub async fn plane_says(stage: &Stage, name: &str, status: &str, reason: &str) -
         .await
 }
 
-pub async fn environment(stage: &Stage, name: &str, plane: &str) {
-    stage.create::<Environment>(&object("Environment", name, json!({"dataPlaneRef": plane}))).await;
-    stage
+pub async fn environment(control: &OperatorFixture, name: &str, plane: &str) {
+    control.create::<Environment>(&object("Environment", name, json!({"dataPlaneRef": plane}))).await;
+    control
         .until("the environment is ready", &format!("acme/{name}"), |e: Option<&Environment>| {
             e.filter(|e| is_ready(*e)).map(|_| ())
         })
         .await;
 }
 
-pub async fn plain_plane(name: &str) -> Cluster {
+pub async fn plain_plane(name: &str) -> SharedCluster {
     // With the controllers: namespaces are really deleted, and ServiceAccounts get tokens.
-    Cluster::builder().name(name).controllers(true).start().await.unwrap()
+    Cluster::builder().name(name).controllers(true).share().await.unwrap()
 }

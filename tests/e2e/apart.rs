@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     acme::{acme_with, object},
-    deployment::support::{Plane, Shop},
+    deployment::support::{DeploymentFixture, Plane},
     release::support::{config_map, release},
     support::PATIENCE,
 };
@@ -27,7 +27,7 @@ const HTTP_ROUTE: &str = "gateway.networking.k8s.io/v1/HTTPRoute";
 /// A plane on which nothing runs: what is written there is enough.
 async fn plane(name: &str) -> Plane {
     let cluster = Cluster::builder().name(name).crds(&CrdBundle::USED);
-    Plane::on(cluster.start().await.unwrap()).await
+    Plane::on(cluster.share().await.unwrap()).await
 }
 
 /// The values at a path of all objects of a kind on a plane, in order and each once.
@@ -68,35 +68,37 @@ fn artifact(version: u8) -> Value {
 }
 
 /// An organization with both planes, and one artifact in many environments of each: one edit is work for all.
-async fn furnish(shop: &Shop, well: &Plane) {
-    for (name, plane) in PLANES.into_iter().zip([&shop.plane, well]) {
-        shop.register(name, plane).await;
+async fn seed(fixture: &DeploymentFixture, well: &Plane) {
+    for (name, plane) in PLANES.into_iter().zip([&fixture.plane, well]) {
+        fixture.register(name, plane).await;
         let hosts = json!({"spec": {"gateway": {
             "publicVirtualHost": format!("{name}.example.com"), "organizationVirtualHost": format!("{name}.example.org")}}});
-        shop.stage.patch::<kantor_api::DataPlane>(&format!("acme/{name}"), hosts).await;
+        fixture.control.patch::<kantor_api::DataPlane>(&format!("acme/{name}"), hosts).await;
     }
-    shop.project().await;
-    shop.stage.until_ready::<Project>("acme/shop").await;
-    shop.artifact("cart", "cart", "registry.example.com/cart:1", artifact(1)["configuration"].clone()).await;
+    fixture.project().await;
+    fixture.control.until_ready::<Project>("acme/shop").await;
+    fixture
+        .artifact("cart", "cart", "registry.example.com/cart:1", artifact(1)["configuration"].clone())
+        .await;
     for name in PLANES {
         for n in 0..EACH {
             let environment = format!("{name}-{n}");
             let spec = json!({"dataPlaneRef": name, "gateway": {"dnsPrefix": environment}});
-            shop.stage.create::<Environment>(&object("Environment", &environment, spec)).await;
+            fixture.control.create::<Environment>(&object("Environment", &environment, spec)).await;
             let reference = json!({"deploymentArtifactRef": "cart"});
-            shop.deploy(&environment, "cart", &environment, reference).await;
+            fixture.deploy(&environment, "cart", &environment, reference).await;
         }
         let mut extras = release("extras", &[("settings", settings(name, "1"))]);
         extras.metadata.name = Some(format!("extras-{name}"));
         extras.spec.environment_name = format!("{name}-0");
-        shop.stage.create(&extras).await;
+        fixture.control.create(&extras).await;
     }
-    for plane in [&shop.plane, well] {
+    for plane in [&fixture.plane, well] {
         until_all(plane, "apps/v1/Deployment", IMAGE, "registry.example.com/cart:1").await;
         until_all(plane, HTTP_ROUTE, PATH, "/shop/cart/v1").await;
     }
     for name in PLANES {
-        shop.stage.until_ready::<Release>(&format!("acme/extras-{name}")).await;
+        fixture.control.until_ready::<Release>(&format!("acme/extras-{name}")).await;
     }
 }
 
@@ -117,21 +119,21 @@ fn namespace(plane: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_piled_up_for_a_plane_that_hangs_keeps_nobody_from_another() {
-    let (stage, sick, well) =
+    let (control, sick, well) =
         Box::pin(async { tokio::join!(acme_with(&ARGUMENTS), plane(PLANES[0]), plane(PLANES[1])) }).await;
-    let shop = Shop { stage, plane: sick };
-    furnish(&shop, &well).await;
+    let fixture = DeploymentFixture { control, plane: sick };
+    seed(&fixture, &well).await;
 
     // It answers whoever asks whether it is there, and takes no write.
-    let hung = shop.plane.proxy.fault(Fault::when(Match::new().writes()).then(Action::Hang));
+    let hung = fixture.plane.proxy.fault(Fault::when(Match::new().writes()).then(Action::Hang));
     let edit = |name: &'static str, value: &'static str| {
         let resources = json!([{"id": "settings", "object": settings(name, value)}]);
         let path = format!("acme/extras-{name}");
-        let stage = &shop.stage;
-        async move { stage.patch::<Release>(&path, json!({"spec": {"resources": resources}})).await }
+        let control = &fixture.control;
+        async move { control.patch::<Release>(&path, json!({"spec": {"resources": resources}})).await }
     };
     edit("sick", "2").await;
-    shop.edit_artifact("cart", artifact(2)).await;
+    fixture.edit_artifact("cart", artifact(2)).await;
     // As many as may be under way at a time on one plane are under way there, for good.
     hung.await_hits(2, PATIENCE).await.unwrap();
     until_all(&well, "apps/v1/Deployment", IMAGE, "registry.example.com/cart:2").await;
@@ -140,12 +142,12 @@ async fn what_has_piled_up_for_a_plane_that_hangs_keeps_nobody_from_another() {
     let place = ("v1/ConfigMap", &*namespace("well"), "settings");
     well.until("the Release arrives", place, |found| (found?["data"]["value"] == "2").then_some(())).await;
     // Once more, when all that can be taken by those who wait has been taken.
-    shop.edit_artifact("cart", artifact(3)).await;
+    fixture.edit_artifact("cart", artifact(3)).await;
     until_all(&well, "apps/v1/Deployment", IMAGE, "registry.example.com/cart:3").await;
     until_all(&well, HTTP_ROUTE, PATH, "/shop/cart/v3").await;
     // All of it happened while the other plane had got nothing.
-    let on_sick = values(&shop.plane, "apps/v1/Deployment", IMAGE).await;
+    let on_sick = values(&fixture.plane, "apps/v1/Deployment", IMAGE).await;
     assert_eq!(on_sick, (EACH, vec!["registry.example.com/cart:1".to_owned()]));
     hung.remove();
-    until_all(&shop.plane, "apps/v1/Deployment", IMAGE, "registry.example.com/cart:3").await;
+    until_all(&fixture.plane, "apps/v1/Deployment", IMAGE, "registry.example.com/cart:3").await;
 }

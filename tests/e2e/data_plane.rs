@@ -25,8 +25,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
 
 use crate::{
-    acme::{acme, environment, object, plain_plane, plane_ready, plane_says, register, secret},
-    support::{PATIENCE, Stage, condition, is_ready, plane_kubeconfig},
+    acme::{acme, environment, object, plain_plane, plane_ready, register, secret, wait_plane_condition},
+    support::{OperatorFixture, PATIENCE, condition, is_ready, plane_kubeconfig},
 };
 
 /// A namespace on a plane as the deployment of project `shop` makes it.
@@ -37,9 +37,9 @@ async fn plane_namespace(plane: &Cluster, name: &str, environment: &str) {
     plane.apply_yaml(&namespace.to_string()).await.unwrap();
 }
 
-async fn recorded(stage: &Stage, environment: &str, namespace: &str) {
+async fn recorded(control: &OperatorFixture, environment: &str, namespace: &str) {
     let what = format!("environment {environment} has recorded {namespace}");
-    stage
+    control
         .until(&what, &format!("acme/{environment}"), |e: Option<&Environment>| {
             e?.status.as_ref()?.namespaces.iter().any(|record| record.name == namespace).then_some(())
         })

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::{
     acme::{acme, object},
-    support::{PATIENCE, Stage, condition, operator_with},
+    support::{OperatorFixture, PATIENCE, condition, operator_with},
 };
 
 /// Changes the schema of a kind by a JSON patch; `path` is that of a field in it.
-async fn change_schema(stage: &Stage, kind: &str, op: &str, path: &str, value: Value) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+async fn change_schema(control: &OperatorFixture, kind: &str, op: &str, path: &str, value: Value) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(control.client.clone());
     let path = format!("/spec/versions/0/schema/openAPIV3Schema{path}");
     let patch = json!([{"op": op, "path": path, "value": value}]);
     let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
@@ -27,37 +27,37 @@ async fn change_schema(stage: &Stage, kind: &str, op: &str, path: &str, value: V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_whose_definitions_are_exchanged_for_older_ones_ends_and_waits_for_newer_ones() {
-    let mut stage = acme().await;
-    stage.until_quiet().await;
+    let mut control = acme().await;
+    control.until_quiet().await;
     let gone = "/properties/status/properties/namespace";
-    change_schema(&stage, "organizations.openchoreo.dev", "remove", gone, Value::Null).await;
+    change_schema(&control, "organizations.openchoreo.dev", "remove", gone, Value::Null).await;
     // The API server leaves out what it does not know, also when it reads.
-    stage
+    control
         .until("the older definition is in force", "acme", |found: Option<&Organization>| {
             found?.status.as_ref().filter(|status| status.namespace.is_none()).map(drop)
         })
         .await;
-    stage.create(&Organization::new("globex", OrganizationSpec {})).await;
-    let status = stage.operator.ended().await.unwrap();
-    let log = stage.operator.log();
+    control.create(&Organization::new("globex", OrganizationSpec {})).await;
+    let status = control.operator.ended().await.unwrap();
+    let log = control.operator.log();
     assert!(!status.success() && log.contains("older than this operator needs"), "{status}: {log}");
     assert!(log.contains("status.namespace"), "{log}");
 
     // The next one writes nothing.
-    let mark = stage.proxy.mark();
-    stage.operator = operator_with(&stage.control_plane, &stage.proxy, &[]).await;
+    let mark = control.proxy.mark();
+    control.operator = operator_with(&control.control_plane, &control.proxy, &[]).await;
     wait::until("readiness names the old kind", PATIENCE, || async {
-        let (status, body) = stage.operator.get("/readyz").await?;
+        let (status, body) = control.operator.get("/readyz").await?;
         let named = status == 503 && body.contains("organizations.openchoreo.dev: older");
         Ok(if named { Seen::Done(()) } else { Seen::NotYet(body) })
     })
     .await
     .unwrap();
-    stage.proxy.assert_no_writes_since(mark);
+    control.proxy.assert_no_writes_since(mark);
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-    stage.control_plane.apply_dir(&crds).await.unwrap();
-    stage.operator.ready().await.unwrap();
-    stage
+    control.control_plane.apply_dir(&crds).await.unwrap();
+    control.operator.ready().await.unwrap();
+    control
         .until("the status is whole again", "globex", |found: Option<&Organization>| {
             found?.status.as_ref()?.namespace.clone()
         })
@@ -66,20 +66,20 @@ async fn an_operator_whose_definitions_are_exchanged_for_older_ones_ends_and_wai
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_holds_what_it_may_use() {
-    let stage = acme().await;
+    let control = acme().await;
     let plane = object("DataPlane", "plane", json!({"kubernetesCluster": {"secretRef": {"name": "none"}}}));
-    stage.create::<DataPlane>(&plane).await;
-    stage
+    control.create::<DataPlane>(&plane).await;
+    control
         .until("the data plane is noticed", "acme/plane", |plane: Option<&DataPlane>| {
             condition(plane?, "Ready").filter(|_| plane.is_some_and(|plane| !plane.finalizers().is_empty()))
         })
         .await;
     // Without its schema the API server accepts what does not fit the kind, as a newer one does.
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    change_schema(&stage, "environments.openchoreo.dev", "replace", "", open).await;
+    change_schema(&control, "environments.openchoreo.dev", "replace", "", open).await;
     let newer: Value = object("Environment", "newer", json!("nonsense"));
     wait::until("the schema is gone", PATIENCE, || async {
-        Ok(match stage.control_plane.apply_yaml(&newer.to_string()).await {
+        Ok(match control.control_plane.apply_yaml(&newer.to_string()).await {
             Ok(_) => Seen::Done(()),
             Err(error) => Seen::NotYet(format!("{error:#}")),
         })
@@ -87,7 +87,7 @@ async fn what_cannot_be_read_holds_what_it_may_use() {
     .await
     .unwrap();
     let says = |words: &'static [&'static str]| {
-        let operator = &stage.operator;
+        let operator = &control.operator;
         wait::until("the operator says so", PATIENCE, move || async move {
             let log = operator.log();
             let said = log.lines().any(|line| words.iter().all(|word| line.contains(word)));
@@ -95,13 +95,13 @@ async fn what_cannot_be_read_holds_what_it_may_use() {
         })
     };
     says(&["some objects cannot be read", "newer", "environments.openchoreo.dev"]).await.unwrap();
-    stage.delete::<DataPlane>("acme/plane").await;
+    control.delete::<DataPlane>("acme/plane").await;
     says(&["reconcile failed", "1 of its objects cannot be read", "plane"]).await.unwrap();
-    let plane = stage.there::<DataPlane>("acme/plane").await;
+    let plane = control.wait_exists::<DataPlane>("acme/plane").await;
     assert!(!plane.finalizers().is_empty(), "{plane:#?}");
 
     let resource = ApiResource::erase::<Environment>(&());
-    let environments: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), "acme", &resource);
+    let environments: Api<DynamicObject> = Api::namespaced_with(control.client.clone(), "acme", &resource);
     environments.delete("newer", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<DataPlane>("acme/plane").await;
+    control.until_gone::<DataPlane>("acme/plane").await;
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::{
     acme::{environment, plane_ready, register},
     release::support::{Plane, config_map, home, release},
-    support::{PATIENCE, Stage, control_plane, is_ready},
+    support::{OperatorFixture, PATIENCE, control_plane, is_ready},
 };
 
 /// Where the Lease is: where the operator's role is.
@@ -69,12 +69,6 @@ async fn leads(operator: &Operator) {
     .unwrap();
 }
 
-async fn stage() -> Cluster {
-    let control_plane = control_plane().await;
-    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-    control_plane
-}
-
 async fn create(control_plane: &Cluster, name: &str) {
     let api: Api<Organization> = Api::all(control_plane.client());
     let organization = Organization::new(name, OrganizationSpec {});
@@ -93,9 +87,9 @@ async fn ready(control_plane: &Cluster, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_was_stopped_writes_nothing_after_another_has_begun() {
-    let (cluster, plane) = tokio::join!(stage(), Plane::start("plane"));
+    let (cluster, plane) = tokio::join!(control_plane(), Plane::start("plane"));
     let Replica { operator, proxy } = Replica::start(&cluster, 12).await;
-    let first = Stage { operator, proxy, client: cluster.client(), control_plane: cluster };
+    let first = OperatorFixture { operator, proxy, client: cluster.client(), control_plane: cluster };
     leads(&first.operator).await;
     create(&first.control_plane, "acme").await;
     ready(&first.control_plane, "acme").await;
@@ -160,7 +154,7 @@ async fn one_that_was_stopped_writes_nothing_after_another_has_begun() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_that_conflicts_with_a_change_by_somebody_else_is_made_again() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let only = Replica::start(&control_plane, 3600).await;
     only.leads().await;
     let renewals = || Match::new().verb(Verb::Update).resource("leases");
@@ -184,7 +178,7 @@ async fn a_renewal_that_conflicts_with_a_change_by_somebody_else_is_made_again()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_ends_hands_over_at_once() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     // Nobody could wait for the end of this lease.
     let first = Replica::start(&control_plane, 3600).await;
     first.leads().await;
@@ -205,7 +199,7 @@ async fn one_that_ends_hands_over_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_cut_off_stops_by_itself_and_a_server_that_was_away_is_no_reason_to_have_two() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let first = Replica::start(&control_plane, 12).await;
     first.leads().await;
     let second = Replica::start(&control_plane, 12).await;
@@ -233,7 +227,7 @@ async fn one_that_is_cut_off_stops_by_itself_and_a_server_that_was_away_is_no_re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_that_start_at_once_one_leads() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let replicas = futures::future::join_all((0..3).map(|_| Replica::start(&control_plane, 3600))).await;
     create(&control_plane, "acme").await;
     ready(&control_plane, "acme").await;

@@ -36,7 +36,7 @@ const OTHERS: [&str; 2] =
     ["gateway.networking.k8s.io/v1/GatewayClass", "gateway.networking.k8s.io/v1/Gateway"];
 
 /// Accepts what it sees until it is dropped.
-pub struct StandIn {
+pub struct FakeGateway {
     _watches: JoinSet<()>,
     /// Kinds of policies that are left without an answer.
     undecided: Arc<Mutex<BTreeSet<&'static str>>>,
@@ -45,7 +45,7 @@ pub struct StandIn {
     client: Client,
 }
 
-impl StandIn {
+impl FakeGateway {
     pub fn on(plane: &Plane) -> Self {
         let mut watches = JoinSet::new();
         let (undecided, refusing) =
@@ -212,7 +212,7 @@ pub async fn gateways(plane: &Plane) {
     }
 }
 
-/// Waits until the stand-in has answered for a Gateway, so that it is at work.
+/// Waits until the fake gateway has answered for a Gateway, so that it is at work.
 pub async fn at_work(plane: &Plane) {
     wait::until("the gateway is at work", PATIENCE, || async {
         let found = plane

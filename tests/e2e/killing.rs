@@ -1,4 +1,4 @@
-//! Stories told twice: undisturbed, and with an operator that is killed before each write, and again when the write has
+//! Scenarios that run twice: undisturbed, and with an operator that is killed before each write, and again when the write has
 //! landed and nobody has told it.
 
 use std::{
@@ -19,37 +19,37 @@ use serde_json::Value;
 use crate::{
     observing::until_connected,
     release::support::start_operator,
-    support::{PATIENCE, Stage},
+    support::{OperatorFixture, PATIENCE},
 };
 
-/// What users do, chapter by chapter, and what is to come of it.
-pub trait Story {
+/// What users do, phase by phase, and what is to come of it.
+pub trait Scenario {
     /// The operator, on its control plane.
-    fn stage(&self) -> &Stage;
+    fn control(&self) -> &OperatorFixture;
 
-    fn stage_mut(&mut self) -> &mut Stage;
+    fn control_mut(&mut self) -> &mut OperatorFixture;
 
     /// The data planes, each by its name and behind its proxy.
     fn planes(&self) -> Vec<(&'static str, &Proxy)>;
 
-    /// The chapters in their order.
-    fn chapters(&self) -> Vec<&'static str>;
+    /// The phases in their order.
+    fn phases(&self) -> Vec<&'static str>;
 
-    /// Whether the operator is killed in a chapter. Of one that another story has as well, once is enough.
+    /// Whether the operator is killed in a phase. Of one that another scenario has as well, once is enough.
     fn is_killed_in(&self, _chapter: &str) -> bool {
         true
     }
 
-    /// Does what the users do in a chapter, and waits for nothing.
-    async fn tell(&self, chapter: &str);
+    /// Does what the users do in a phase, and waits for nothing.
+    async fn act(&self, phase: &str);
 
-    /// Whether the operator has done all that it had to do in a chapter.
-    async fn is_over(&self, chapter: &str) -> bool;
+    /// Whether the operator has done all that it had to do in a phase.
+    async fn is_over(&self, phase: &str) -> bool;
 
-    /// What there is at the end of a chapter, without what differs from one time to the next.
-    async fn state(&self, chapter: &str) -> Vec<Value>;
+    /// What there is at the end of a phase, without what differs from one time to the next.
+    async fn state(&self, phase: &str) -> Vec<Value>;
 
-    /// Fails unless everything is as it was before the first chapter.
+    /// Fails unless everything is as it was before the first phase.
     async fn nothing_left(&self);
 }
 
@@ -62,30 +62,30 @@ pub enum Landing {
     All,
 }
 
-/// Tells a story twice, and fails unless both end each chapter in the same state and leave nothing, and the operator was
+/// Runs a scenario twice, and fails unless both end each phase in the same state and leave nothing, and the operator was
 /// killed before and after each write that it makes when nobody kills it.
 #[expect(clippy::print_stderr, reason = "the figures of a long test, for those who ask for its output")]
-pub async fn told_twice(story: &mut impl Story, landing: Landing) {
+pub async fn assert_crash_safe(scenario: &mut impl Scenario, landing: Landing) {
     let start = Instant::now();
-    let undisturbed = undisturbed(story).await;
-    story.nothing_left().await;
+    let undisturbed = undisturbed(scenario).await;
+    scenario.nothing_left().await;
     eprintln!("undisturbed: {} writes, {} s", undisturbed.count, start.elapsed().as_secs());
 
     let start = Instant::now();
     let mut killer =
         Killer { landing, kills: 0, before: vec![], after: BTreeSet::new(), longest: Duration::ZERO };
-    for (chapter, theirs) in story.chapters().into_iter().zip(&undisturbed.states) {
-        if story.is_killed_in(chapter) {
-            // It sees nothing of a chapter before its writes are watched.
-            kill(story).await;
-            story.tell(chapter).await;
-            killer.through(story, chapter).await;
+    for (phase, theirs) in scenario.phases().into_iter().zip(&undisturbed.states) {
+        if scenario.is_killed_in(phase) {
+            // It sees nothing of a phase before its writes are watched.
+            kill(scenario).await;
+            scenario.act(phase).await;
+            killer.through(scenario, phase).await;
         } else {
-            story.tell(chapter).await;
-            over(story, chapter).await;
+            scenario.act(phase).await;
+            over(scenario, phase).await;
         }
-        let mine = story.state(chapter).await;
-        eprintln!("{chapter}: {} kills, {} s", killer.kills, start.elapsed().as_secs());
+        let mine = scenario.state(phase).await;
+        eprintln!("{phase}: {} kills, {} s", killer.kills, start.elapsed().as_secs());
         let only_in = |these: &[Value], those: &[Value]| -> Vec<String> {
             these.iter().filter(|value| !those.contains(value)).map(ToString::to_string).collect()
         };
@@ -93,11 +93,11 @@ pub async fn told_twice(story: &mut impl Story, landing: Landing) {
         assert_eq!(
             differences,
             (vec![], vec![]),
-            "{chapter}: what there is, and what there is when nobody kills"
+            "{phase}: what there is, and what there is when nobody kills"
         );
-        assert_eq!(mine.len(), theirs.len(), "{chapter}");
+        assert_eq!(mine.len(), theirs.len(), "{phase}");
     }
-    story.nothing_left().await;
+    scenario.nothing_left().await;
     eprintln!(
         "{} writes undisturbed; killed {} times, {} of them before writes, in {} s; no step took longer than {} s",
         undisturbed.count,
@@ -117,25 +117,25 @@ pub async fn told_twice(story: &mut impl Story, landing: Landing) {
 
 const CONTROL_PLANE: &str = "control plane";
 
-/// Tells a chapter to an operator that is killed when the `nth` of its writes that `counts` has landed and nobody has told
-/// it; returns that write, or nothing if the chapter is over without.
+/// Tells a phase to an operator that is killed when the `nth` of its writes that `counts` has landed and nobody has told
+/// it; returns that write, or nothing if the phase is over without.
 pub async fn killed_at(
-    story: &mut impl Story,
-    chapter: &str,
+    scenario: &mut impl Scenario,
+    phase: &str,
     nth: usize,
     counts: impl Fn(&Write) -> bool + Send + Sync + 'static,
 ) -> Option<Write> {
-    kill(story).await;
-    story.tell(chapter).await;
+    kill(scenario).await;
+    scenario.act(phase).await;
     let count = AtomicUsize::new(0);
-    let rules = Rules::new(story, Landing::One, move |write| {
+    let rules = Rules::new(scenario, Landing::One, move |write| {
         let number = if counts(write) { count.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
-        if number == nth { Fate::Lands } else { Fate::Passes }
+        if number == nth { WriteFate::Lands } else { WriteFate::Passes }
     });
-    start_operator(story.stage_mut(), &[]).await;
-    let seen = rules.wait(story, chapter).await;
-    kill(story).await;
-    if seen == At::Landed { rules.landed(story).pop().map(|(write, _)| write) } else { None }
+    start_operator(scenario.control_mut(), &[]).await;
+    let seen = rules.wait(scenario, phase).await;
+    kill(scenario).await;
+    if seen == At::Landed { rules.landed(scenario).pop().map(|(write, _)| write) } else { None }
 }
 
 /// Where, what, whose: a write.
@@ -149,19 +149,19 @@ fn write_of(place: &'static str, record: &Record) -> Write {
     (place, what)
 }
 
-fn proxies(story: &impl Story) -> Vec<(&'static str, &Proxy)> {
-    let mut proxies = story.planes();
-    proxies.push((CONTROL_PLANE, &story.stage().proxy));
+fn proxies(scenario: &impl Scenario) -> Vec<(&'static str, &Proxy)> {
+    let mut proxies = scenario.planes();
+    proxies.push((CONTROL_PLANE, &scenario.control().proxy));
     proxies
 }
 
-fn marks(story: &impl Story) -> Vec<Mark> {
-    proxies(story).into_iter().map(|(_, proxy)| proxy.mark()).collect()
+fn marks(scenario: &impl Scenario) -> Vec<Mark> {
+    proxies(scenario).into_iter().map(|(_, proxy)| proxy.mark()).collect()
 }
 
 /// What the operator asked to be written since `marks`, beside Events.
-fn writes_since(story: &impl Story, marks: &[Mark]) -> Vec<(&'static str, Record)> {
-    let all = proxies(story).into_iter().zip(marks).flat_map(|((place, proxy), mark)| {
+fn writes_since(scenario: &impl Scenario, marks: &[Mark]) -> Vec<(&'static str, Record)> {
+    let all = proxies(scenario).into_iter().zip(marks).flat_map(|((place, proxy), mark)| {
         let writes = proxy.writes_since(*mark).filter(|record| record.resource() != "events");
         writes.into_iter().map(move |record| (place, record))
     });
@@ -172,34 +172,34 @@ fn writes_since(story: &impl Story, marks: &[Mark]) -> Vec<(&'static str, Record
 struct Undisturbed {
     count: usize,
     writes: BTreeSet<Write>,
-    /// What there is at the end of each chapter.
+    /// What there is at the end of each phase.
     states: Vec<Vec<Value>>,
 }
 
-async fn undisturbed(story: &impl Story) -> Undisturbed {
+async fn undisturbed(scenario: &impl Scenario) -> Undisturbed {
     let (mut count, mut writes, mut states) = (0, BTreeSet::new(), vec![]);
-    for chapter in story.chapters() {
-        let marks = marks(story);
-        story.tell(chapter).await;
-        over(story, chapter).await;
-        if story.is_killed_in(chapter) {
-            let all = writes_since(story, &marks);
+    for phase in scenario.phases() {
+        let marks = marks(scenario);
+        scenario.act(phase).await;
+        over(scenario, phase).await;
+        if scenario.is_killed_in(phase) {
+            let all = writes_since(scenario, &marks);
             count += all.len();
             writes.extend(all.iter().map(|(place, record)| write_of(place, record)));
         }
-        states.push(story.state(chapter).await);
+        states.push(scenario.state(phase).await);
     }
     Undisturbed { count, writes, states }
 }
 
-/// Waits until a chapter is over, and the operator asks for nothing more.
-async fn over(story: &impl Story, chapter: &str) {
-    wait::until(&format!("{chapter} is over"), PATIENCE, || async {
-        Ok(if story.is_over(chapter).await { Seen::Done(()) } else { Seen::NotYet(String::new()) })
+/// Waits until a phase is over, and the operator asks for nothing more.
+async fn over(scenario: &impl Scenario, phase: &str) {
+    wait::until(&format!("{phase} is over"), PATIENCE, || async {
+        Ok(if scenario.is_over(phase).await { Seen::Done(()) } else { Seen::NotYet(String::new()) })
     })
     .await
-    .unwrap_or_else(|error| panic!("{error:#}\n{}", story.stage().operator.log()));
-    idle(story).await.unwrap();
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", scenario.control().operator.log()));
+    idle(scenario).await.unwrap();
 }
 
 /// Kills the operator, and remembers at which writes.
@@ -215,33 +215,33 @@ struct Killer {
 }
 
 impl Killer {
-    /// Kills the operator at each write until a chapter is over without one: the first time a write is tried it never
+    /// Kills the operator at each write until a phase is over without one: the first time a write is tried it never
     /// lands; the next time it lands, and nobody is told. One that the server finds invalid has changed nothing, so that the
     /// operator does the same again, and would for ever: it is told, until something else has changed.
-    async fn through(&mut self, story: &mut impl Story, chapter: &str) {
+    async fn through(&mut self, scenario: &mut impl Scenario, phase: &str) {
         let (mut killed_before, mut invalid) = (BTreeSet::<Write>::new(), BTreeSet::<Write>::new());
         loop {
             let (may_land, told) = (killed_before.clone(), invalid.clone());
-            let rules = Rules::new(story, self.landing, move |write| {
+            let rules = Rules::new(scenario, self.landing, move |write| {
                 if told.contains(write) {
-                    Fate::Passes
+                    WriteFate::Passes
                 } else if may_land.contains(write) {
-                    Fate::Lands
+                    WriteFate::Lands
                 } else {
-                    Fate::Held
+                    WriteFate::Held
                 }
             });
-            start_operator(story.stage_mut(), &[]).await;
+            start_operator(scenario.control_mut(), &[]).await;
             let started = Instant::now();
-            let seen = rules.wait(story, chapter).await;
+            let seen = rules.wait(scenario, phase).await;
             self.longest = self.longest.max(started.elapsed());
             if seen == At::TheEnd {
                 return;
             }
-            kill(story).await;
+            kill(scenario).await;
             self.kills += 1;
             if seen == At::Landed {
-                let landed = rules.landed(story);
+                let landed = rules.landed(scenario);
                 if landed.iter().any(|(_, code)| *code != INVALID) {
                     invalid.clear();
                 }
@@ -253,7 +253,7 @@ impl Killer {
                     self.after.insert(write);
                 }
             } else {
-                let held = rules.held(story);
+                let held = rules.held(scenario);
                 killed_before.extend(held.iter().cloned());
                 self.before.push(held);
             }
@@ -265,9 +265,9 @@ impl Killer {
 /// What a server answers that does not take what it is sent, such as another value of a field that cannot be changed.
 const INVALID: Option<u16> = Some(422);
 
-async fn kill(story: &impl Story) {
-    story.stage().operator.kill().unwrap();
-    story.stage().operator.ended().await.unwrap();
+async fn kill(scenario: &impl Scenario) {
+    scenario.control().operator.kill().unwrap();
+    scenario.control().operator.ended().await.unwrap();
 }
 
 /// Where the operator is stopped.
@@ -282,7 +282,7 @@ enum At {
 }
 
 /// What becomes of a write.
-enum Fate {
+enum WriteFate {
     /// It is as if nobody watched.
     Passes,
     /// It gets to its server, and its answer to nobody; so does one at most, unless all do.
@@ -314,9 +314,9 @@ struct Free {
 
 impl Rules {
     fn new(
-        story: &impl Story,
+        scenario: &impl Scenario,
         landing: Landing,
-        fate: impl Fn(&Write) -> Fate + Send + Sync + 'static,
+        fate: impl Fn(&Write) -> WriteFate + Send + Sync + 'static,
     ) -> Self {
         let (free, fate) = (Arc::new(Mutex::new(Free::default())), Arc::new(fate));
         let land = |(place, proxy): (&'static str, &Proxy)| {
@@ -327,18 +327,18 @@ impl Rules {
                     return false;
                 }
                 match fate(&write) {
-                    Fate::Passes => drop(free.passed.insert((record.seq, place))),
-                    Fate::Lands => {
+                    WriteFate::Passes => drop(free.passed.insert((record.seq, place))),
+                    WriteFate::Lands => {
                         free.landing.push((record.seq, write));
                         return true;
                     }
-                    Fate::Held => {}
+                    WriteFate::Held => {}
                 }
                 false
             };
             proxy.fault(Fault::when(writes().that(lands)).then(Action::HoldAfter)).may_miss()
         };
-        let landed = proxies(story).into_iter().map(land).collect();
+        let landed = proxies(scenario).into_iter().map(land).collect();
         // Asked after the rule above, for each request.
         let hold = |(place, proxy): (&'static str, &Proxy)| {
             let free = free.clone();
@@ -349,39 +349,39 @@ impl Rules {
             };
             proxy.fault(Fault::when(writes().that(is_held)).then(Action::HoldBefore)).may_miss()
         };
-        let held = proxies(story).into_iter().map(hold).collect();
-        let marks = marks(story);
-        for ((_, proxy), mark) in proxies(story).into_iter().zip(&marks) {
+        let held = proxies(scenario).into_iter().map(hold).collect();
+        let marks = marks(scenario);
+        for ((_, proxy), mark) in proxies(scenario).into_iter().zip(&marks) {
             // Of operators that are dead; they add up.
             proxy.forget_before(*mark);
         }
         Self { landing, _landed: landed, held, marks, free, seen: AtomicU64::new(0) }
     }
 
-    /// Waits until a write has landed or is held, or until the chapter is over and the operator asks for nothing more.
-    async fn wait(&self, story: &impl Story, chapter: &str) -> At {
-        wait::until(&format!("something is written, or {chapter} is over"), PATIENCE, || async {
-            if let Some(at) = self.reached(story) {
+    /// Waits until a write has landed or is held, or until the phase is over and the operator asks for nothing more.
+    async fn wait(&self, scenario: &impl Scenario, phase: &str) -> At {
+        wait::until(&format!("something is written, or {phase} is over"), PATIENCE, || async {
+            if let Some(at) = self.reached(scenario) {
                 return Ok(Seen::Done(at));
             }
-            if !story.is_over(chapter).await {
-                return Ok(Seen::NotYet("the chapter is not over, and nothing is written".to_owned()));
+            if !scenario.is_over(phase).await {
+                return Ok(Seen::NotYet("the phase is not over, and nothing is written".to_owned()));
             }
             // One that found everything done has looked at it all.
-            story.stage().operator.ready().await?;
-            until_connected(story.stage()).await;
-            idle(story).await?;
-            Ok(Seen::Done(self.reached(story).unwrap_or(At::TheEnd)))
+            scenario.control().operator.ready().await?;
+            until_connected(scenario.control()).await;
+            idle(scenario).await?;
+            Ok(Seen::Done(self.reached(scenario).unwrap_or(At::TheEnd)))
         })
         .await
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", story.stage().operator.log()))
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", scenario.control().operator.log()))
     }
 
-    fn reached(&self, story: &impl Story) -> Option<At> {
+    fn reached(&self, scenario: &impl Scenario) -> Option<At> {
         let landing = self.free.lock().unwrap().landing.clone();
         // Not before its server has answered, unless the operator no longer waits for it.
         let answered = |(seq, (place, _)): &(u64, Write)| {
-            self.record(story, place, *seq)
+            self.record(scenario, place, *seq)
                 .is_some_and(|record| record.is_over() || matches!(record.outcome, Outcome::ReplyHeld(_)))
         };
         let held: u64 = self.held.iter().map(FaultHandle::hits).sum();
@@ -400,8 +400,8 @@ impl Rules {
     }
 
     /// A request to a place.
-    fn record(&self, story: &impl Story, place: &str, seq: u64) -> Option<Record> {
-        let (proxy, mark) = proxies(story)
+    fn record(&self, scenario: &impl Scenario, place: &str, seq: u64) -> Option<Record> {
+        let (proxy, mark) = proxies(scenario)
             .into_iter()
             .zip(&self.marks)
             .find_map(|((of, proxy), mark)| (of == place).then_some((proxy, mark)))?;
@@ -409,9 +409,9 @@ impl Rules {
     }
 
     /// The writes that landed, with what their servers answered.
-    fn landed(&self, story: &impl Story) -> Vec<(Write, Option<u16>)> {
+    fn landed(&self, scenario: &impl Scenario) -> Vec<(Write, Option<u16>)> {
         let landing = self.free.lock().unwrap().landing.clone();
-        let code = |place, seq| match self.record(story, place, seq)?.outcome {
+        let code = |place, seq| match self.record(scenario, place, seq)?.outcome {
             Outcome::ReplyHeld(code) | Outcome::ReplyLost(code) => Some(code),
             _ => None,
         };
@@ -419,9 +419,9 @@ impl Rules {
     }
 
     /// The writes that were held when the operator was killed.
-    fn held(&self, story: &impl Story) -> Vec<Write> {
+    fn held(&self, scenario: &impl Scenario) -> Vec<Write> {
         let passed = self.free.lock().unwrap().passed.clone();
-        let mut writes = writes_since(story, &self.marks);
+        let mut writes = writes_since(scenario, &self.marks);
         writes.retain(|(place, record)| !passed.contains(&(record.seq, *place)));
         for (_, record) in &writes {
             assert!(!matches!(record.outcome, Outcome::Answered(_)), "{record}");
@@ -435,14 +435,14 @@ fn writes() -> Match {
 }
 
 /// Waits until the operator asks for nothing, beside whether the planes are still there.
-async fn idle(story: &impl Story) -> anyhow::Result<()> {
+async fn idle(scenario: &impl Scenario) -> anyhow::Result<()> {
     let is_probe = |record: &Record| {
         record.resource().is_empty() || (record.resource() == "namespaces" && record.name() == "kube-system")
     };
     wait::until("the operator is idle", PATIENCE, || async {
-        let marks = marks(story);
+        let marks = marks(scenario);
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        let asked = proxies(story).into_iter().zip(marks).flat_map(|((place, proxy), mark)| {
+        let asked = proxies(scenario).into_iter().zip(marks).flat_map(|((place, proxy), mark)| {
             let requests = proxy.since(mark).filter(|record| place == CONTROL_PLANE || !is_probe(record));
             requests.iter().map(|record| format!("{place}: {record}")).collect::<Vec<_>>()
         });

@@ -12,10 +12,10 @@ use serde_json::json;
 
 use self::collector::{Collector, Span};
 use crate::{
-    acme::{acme_with, plane_says, register},
-    deployment::support::{IMAGE, Shop, endpoint, namespace},
-    release::support::{Plane, Theatre, config_map, is_probe},
-    support::{PATIENCE, Stage},
+    acme::{acme_with, register, wait_plane_condition},
+    deployment::support::{DeploymentFixture, IMAGE, endpoint, namespace},
+    release::support::{Plane, ReleaseFixture, config_map, is_probe},
+    support::{OperatorFixture, PATIENCE},
 };
 
 /// A sample: its labels and its value.
@@ -25,8 +25,8 @@ type Sample = (BTreeMap<String, String>, f64);
 pub struct Scraped(BTreeMap<String, Vec<Sample>>);
 
 impl Scraped {
-    pub async fn of(stage: &Stage) -> Self {
-        let (status, text) = stage.operator.get("/metrics").await.unwrap();
+    pub async fn of(control: &OperatorFixture) -> Self {
+        let (status, text) = control.operator.get("/metrics").await.unwrap();
         assert_eq!(status, 200);
         let mut samples: BTreeMap<String, Vec<Sample>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -80,49 +80,49 @@ impl Scraped {
 }
 
 /// How often objects of a controller were looked at, without an error.
-pub async fn looks(stage: &Stage, controller: &str) -> f64 {
+pub async fn looks(control: &OperatorFixture, controller: &str) -> f64 {
     let labels = [("controller", controller), ("result", "success")];
-    Scraped::of(stage).await.get("kantor_reconciles_total", &labels).unwrap()
+    Scraped::of(control).await.get("kantor_reconciles_total", &labels).unwrap()
 }
 
 /// Waits until objects of a controller were looked at more often than `before`.
-pub async fn until_looked_at(stage: &Stage, controller: &str, before: f64) {
+pub async fn until_looked_at(control: &OperatorFixture, controller: &str, before: f64) {
     let labels = [("controller", controller), ("result", "success")];
-    until_value(stage, "kantor_reconciles_total", &labels, |count| count > before).await;
+    until_value(control, "kantor_reconciles_total", &labels, |count| count > before).await;
 }
 
 /// Does something that wakes objects of these controllers, and waits until each of them has looked. Nothing may be under way
 /// when it begins: a look that was would be taken for the one that is waited for.
-pub async fn looked_at(stage: &Stage, controllers: &[&str], wake: impl Future<Output = ()>) {
+pub async fn looked_at(control: &OperatorFixture, controllers: &[&str], wake: impl Future<Output = ()>) {
     let mut before = vec![];
     for controller in controllers {
-        before.push((controller, looks(stage, controller).await));
+        before.push((controller, looks(control, controller).await));
     }
     wake.await;
     for (controller, before) in before {
-        until_looked_at(stage, controller, before).await;
+        until_looked_at(control, controller, before).await;
     }
 }
 
 /// How often anything was looked at.
-async fn all_looks(stage: &Stage) -> f64 {
-    Scraped::of(stage).await.values("kantor_reconciles_total").sum()
+async fn all_looks(control: &OperatorFixture) -> f64 {
+    Scraped::of(control).await.values("kantor_reconciles_total").sum()
 }
 
 /// Waits until nothing is looked at and nothing is asked while the operator probes a plane several times, a second or more
 /// apart. Its probes are the clock: on a busy machine they come as late as what it might still have to do.
-pub async fn until_at_rest(stage: &Stage, plane: &Plane) {
+pub async fn until_at_rest(control: &OperatorFixture, plane: &Plane) {
     // Longer than anything that is looked at again and again: twice the three seconds that a workload is given.
     const PROBES: usize = 7;
     wait::until("nothing is looked at or asked for any more", PATIENCE, || async {
-        let (before, here, there) = (all_looks(stage).await, stage.proxy.mark(), plane.proxy.mark());
+        let (before, here, there) = (all_looks(control).await, control.proxy.mark(), plane.proxy.mark());
         wait::until("the plane is probed", PATIENCE, || async {
             let probes = plane.proxy.since(there).filter(is_probe).len();
             Ok(if probes >= PROBES { Seen::Done(()) } else { Seen::NotYet(format!("{probes} times")) })
         })
         .await?;
-        let (looks, asked) = (all_looks(stage).await - before, plane.all_since(there));
-        let requests = stage.proxy.since(here);
+        let (looks, asked) = (all_looks(control).await - before, plane.all_since(there));
+        let requests = control.proxy.since(here);
         let rests = looks == 0.0 && asked.is_empty() && requests.is_empty();
         let seen = format!("{looks} looks, and\n{requests}\n{asked}");
         Ok(if rests { Seen::Done(()) } else { Seen::NotYet(seen) })
@@ -132,11 +132,11 @@ pub async fn until_at_rest(stage: &Stage, plane: &Plane) {
 }
 
 /// Waits until the operator has its data planes: until then it asks for nothing, and has seen nothing.
-pub async fn until_connected(stage: &Stage) {
-    let registered: Api<DataPlane> = Api::all(stage.client.clone());
+pub async fn until_connected(control: &OperatorFixture) {
+    let registered: Api<DataPlane> = Api::all(control.client.clone());
     wait::until("the data planes are connected", PATIENCE, || async {
         let registered = registered.list(&ListParams::default()).await?.items.len();
-        let scraped = Scraped::of(stage).await;
+        let scraped = Scraped::of(control).await;
         let connected = scraped.values("kantor_plane_connected").filter(|value| *value > 0.0).count();
         let seen = format!("{connected} of {registered}");
         Ok(if connected == registered { Seen::Done(()) } else { Seen::NotYet(seen) })
@@ -146,9 +146,14 @@ pub async fn until_connected(stage: &Stage) {
 }
 
 /// Waits until a sample has a value.
-pub async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], seen: impl Fn(f64) -> bool) {
+pub async fn until_value(
+    control: &OperatorFixture,
+    name: &str,
+    labels: &[(&str, &str)],
+    seen: impl Fn(f64) -> bool,
+) {
     wait::until(&format!("{name} {labels:?}"), PATIENCE, || async {
-        let value = Scraped::of(stage).await.get(name, labels);
+        let value = Scraped::of(control).await.get(name, labels);
         Ok(if value.is_some_and(&seen) { Seen::Done(()) } else { Seen::NotYet(format!("{value:?}")) })
     })
     .await
@@ -157,32 +162,32 @@ pub async fn until_value(stage: &Stage, name: &str, labels: &[(&str, &str)], see
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
-    let shop = Shop::open().await;
-    let stage = &shop.stage;
+    let fixture = DeploymentFixture::open().await;
+    let control = &fixture.control;
     let configuration = json!({"endpointTemplates": [endpoint("api", 8080)]});
-    shop.artifact("cart", "cart", IMAGE, configuration).await;
-    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
-    let deployment = shop.ready("cart").await;
+    fixture.artifact("cart", "cart", IMAGE, configuration).await;
+    fixture.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let deployment = fixture.ready("cart").await;
     // Nothing listens there.
-    let cluster = &shop.plane.cluster;
+    let cluster = &fixture.plane.cluster;
     let nowhere = cluster.client_certificate_kubeconfig("kantor", &[]).unwrap();
     let nowhere = nowhere.at("https://127.0.0.1:1", cluster.ca_pem());
-    register(stage, "lost", &nowhere).await;
-    plane_says(stage, "lost", "Unknown", "DataPlaneUnreachable").await;
+    register(control, "lost", &nowhere).await;
+    wait_plane_condition(control, "lost", "Unknown", "DataPlaneUnreachable").await;
 
     wait::until("all metrics are there", PATIENCE, || async {
-        let wrong = Scraped::of(stage).await.differences();
+        let wrong = Scraped::of(control).await.differences();
         Ok(if wrong.is_empty() { Seen::Done(()) } else { Seen::NotYet(format!("{wrong:#?}")) })
     })
     .await
     .unwrap();
     let (plane, lost) = (("data_plane", "acme/plane"), ("data_plane", "acme/lost"));
     // A plane is probed for the first time some seconds after it was found.
-    until_value(stage, "kantor_plane_probe_duration_seconds_count", &[plane], |count| count > 0.0).await;
+    until_value(control, "kantor_plane_probe_duration_seconds_count", &[plane], |count| count > 0.0).await;
     // And the operator hears of what it has said of one some time after everybody else.
     let unknown = [("kind", "DataPlane"), ("ready", "unknown")];
-    until_value(stage, "kantor_objects", &unknown, |count| count > 0.0).await;
-    let scraped = Scraped::of(stage).await;
+    until_value(control, "kantor_objects", &unknown, |count| count > 0.0).await;
+    let scraped = Scraped::of(control).await;
     for (name, labels, expected) in [
         ("kantor_leader", &[][..], 1.0),
         ("kantor_objects", &[("kind", "Deployment"), ("ready", "true")], 1.0),
@@ -211,19 +216,21 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
     }
 
     // What somebody else changes is repaired, and counted.
-    let workload = shop.live(&deployment, "Deployment").await;
+    let workload = fixture.live(&deployment, "Deployment").await;
     let name = workload["metadata"]["name"].as_str().unwrap();
     let patch = json!({"metadata": {"labels": {"openchoreo.dev/name": "stolen", "managed-by": "me"}},
         "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "example.com/other:1"}]}}}});
-    shop.plane.patch("apps/v1/Deployment", &namespace(&deployment), name, patch).await;
-    until_value(stage, "kantor_applied_objects_total", &[plane, ("result", "repaired")], |count| count > 0.0)
-        .await;
+    fixture.plane.patch("apps/v1/Deployment", &namespace(&deployment), name, patch).await;
+    until_value(control, "kantor_applied_objects_total", &[plane, ("result", "repaired")], |count| {
+        count > 0.0
+    })
+    .await;
 
     // A plane that is forgotten leaves nothing behind.
-    stage.delete::<DataPlane>("acme/lost").await;
-    stage.until_gone::<DataPlane>("acme/lost").await;
+    control.delete::<DataPlane>("acme/lost").await;
+    control.until_gone::<DataPlane>("acme/lost").await;
     wait::until("its series are gone", PATIENCE, || async {
-        let (_, text) = stage.operator.get("/metrics").await?;
+        let (_, text) = control.operator.get("/metrics").await?;
         Ok(if text.contains("acme/lost") { Seen::NotYet(text) } else { Seen::Done(()) })
     })
     .await
@@ -232,8 +239,8 @@ async fn what_is_scraped_is_what_is_documented_and_tells_what_happened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_logged_can_be_changed_while_the_operator_runs() {
-    let stage = Stage::start_with(&["--log=info,kube_client=error"]).await;
-    let operator = &stage.operator;
+    let control = OperatorFixture::start_with(&["--log=info,kube_client=error"]).await;
+    let operator = &control.operator;
     assert_eq!(
         operator.get("/loglevel").await.unwrap(),
         (200.try_into().unwrap(), "info,kube_client=error\n".into())
@@ -245,7 +252,7 @@ async fn what_is_logged_can_be_changed_while_the_operator_runs() {
     let logs_debug = || operator.log().contains(r#""level":"DEBUG""#);
     assert!(!logs_debug(), "{}", operator.log());
     assert_eq!(operator.put("/loglevel", "debug,kube=info,hyper=info,tower=info").await.unwrap().0, 200);
-    organization(&stage, "acme").await;
+    organization(&control, "acme").await;
     wait::until("it logs more", PATIENCE, || async {
         Ok(if logs_debug() { Seen::Done(()) } else { Seen::NotYet(operator.log()) })
     })
@@ -264,14 +271,14 @@ async fn what_is_logged_can_be_changed_while_the_operator_runs() {
         .unwrap();
     }
     let before = operator.log();
-    organization(&stage, "quiet").await;
+    organization(&control, "quiet").await;
     assert_eq!(operator.log(), before, "nothing is worth a warning");
 }
 
-async fn organization(stage: &Stage, name: &str) {
+async fn organization(control: &OperatorFixture, name: &str) {
     use kantor_api::{Organization, organization::OrganizationSpec};
-    stage.create(&Organization::new(name, OrganizationSpec {})).await;
-    stage
+    control.create(&Organization::new(name, OrganizationSpec {})).await;
+    control
         .until("the organization is ready", name, |found: Option<&Organization>| {
             found.filter(|found| crate::support::is_ready(*found)).map(|_| ())
         })
@@ -283,10 +290,10 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
     let collector = Collector::start().await;
     let endpoint = format!("--otlp-endpoint={}", collector.url());
     let arguments = [endpoint.as_str()];
-    let (stage, plane) = tokio::join!(acme_with(&arguments), Plane::start("plane"));
-    let theatre = Theatre::with(stage, plane).await;
-    theatre.create("shop", &[("settings", config_map("settings", json!({"colour": "blue"})))]).await;
-    theatre.ready("shop").await;
+    let (control, plane) = tokio::join!(acme_with(&arguments), Plane::start("plane"));
+    let fixture = ReleaseFixture::with(control, plane).await;
+    fixture.create("shop", &[("settings", config_map("settings", json!({"colour": "blue"})))]).await;
+    fixture.ready("shop").await;
 
     let is_write = |span: &Span| {
         span.name == "write"
@@ -303,7 +310,7 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
             Some((reconcile.clone(), write.clone()))
         });
         Ok(found.map_or_else(
-            || Seen::NotYet(format!("{} spans\n{}", spans.len(), theatre.stage.operator.log())),
+            || Seen::NotYet(format!("{} spans\n{}", spans.len(), fixture.control.operator.log())),
             Seen::Done,
         ))
     })
@@ -317,11 +324,11 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
     assert_eq!(reconcile.service, ("kantor".to_owned(), kantor::VERSION.to_owned()));
 
     // What has not been sent yet is sent at the end.
-    let operator = &theatre.stage.operator;
+    let operator = &fixture.control.operator;
     let before = collector.spans().len();
-    let looked = looks(&theatre.stage, "release").await;
-    theatre.annotate("shop", "touched", "yes").await;
-    until_looked_at(&theatre.stage, "release", looked).await;
+    let looked = looks(&fixture.control, "release").await;
+    fixture.annotate("shop", "touched", "yes").await;
+    until_looked_at(&fixture.control, "release", looked).await;
     operator.terminate().unwrap();
     assert!(operator.ended().await.unwrap().success());
     assert!(collector.spans().len() > before);
@@ -331,10 +338,10 @@ async fn a_trace_leads_from_a_reconcile_to_the_write_on_a_plane() {
 async fn a_collector_that_hangs_holds_up_nothing() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("--otlp-endpoint=http://{}", silent.local_addr().unwrap());
-    let stage = Stage::start_with(&[&endpoint]).await;
-    organization(&stage, "acme").await;
-    stage.operator.terminate().unwrap();
+    let control = OperatorFixture::start_with(&[&endpoint]).await;
+    organization(&control, "acme").await;
+    control.operator.terminate().unwrap();
     // The patience of the testbed is a minute, which is more than the last words may take.
-    assert!(stage.operator.ended().await.unwrap().success());
+    assert!(control.operator.ended().await.unwrap().success());
     drop(silent);
 }

@@ -17,13 +17,13 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::support::{PATIENCE, Stage, control_plane, is_ready, operator_with};
+use crate::support::{OperatorFixture, PATIENCE, control_plane, is_ready, operator_with, own_control_plane};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_custom_resources_the_operator_waits_and_says_so() {
-    let stage = Stage::on(control_plane().await).await;
+    let control = OperatorFixture::on(own_control_plane().await).await;
     let body = wait::until("readiness names the missing kind", PATIENCE, || async {
-        let (status, body) = stage.operator.get("/readyz").await?;
+        let (status, body) = control.operator.get("/readyz").await?;
         Ok(if status == 503 && body.contains("not installed") {
             Seen::Done(body)
         } else {
@@ -34,11 +34,11 @@ async fn without_its_custom_resources_the_operator_waits_and_says_so() {
     .unwrap();
     assert!(body.contains("organizations.openchoreo.dev"), "{body}");
     assert!(body.contains("kantor crds"), "{body}");
-    assert_eq!(stage.operator.get("/livez").await.unwrap().0, 200);
+    assert_eq!(control.operator.get("/livez").await.unwrap().0, 200);
 
-    stage.control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-    stage.operator.ready().await.unwrap();
-    let (status, metrics) = stage.operator.get("/metrics").await.unwrap();
+    control.control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
+    control.operator.ready().await.unwrap();
+    let (status, metrics) = control.operator.get("/metrics").await.unwrap();
     assert_eq!(status, 200);
     assert!(metrics.contains("kantor_build_info"), "{metrics}");
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
@@ -46,27 +46,27 @@ async fn without_its_custom_resources_the_operator_waits_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_in_flight_is_finished_before_the_operator_ends() {
-    let stage = Stage::start().await;
-    let held = stage
+    let control = OperatorFixture::start().await;
+    let held = control
         .proxy
         .fault(Fault::when(Match::new().verb(Verb::Create).resource("namespaces")).then(Action::HoldBefore));
-    stage.create(&Organization::new("acme", OrganizationSpec {})).await;
+    control.create(&Organization::new("acme", OrganizationSpec {})).await;
     held.await_hit(PATIENCE).await.unwrap();
 
-    stage.operator.terminate().unwrap();
+    control.operator.terminate().unwrap();
     wait::until("readiness says that it is ending", PATIENCE, || async {
-        let (status, body) = stage.operator.get("/readyz").await?;
+        let (status, body) = control.operator.get("/readyz").await?;
         Ok(if status == 503 && body.contains("ending") { Seen::Done(()) } else { Seen::NotYet(body) })
     })
     .await
     .unwrap();
-    assert_eq!(stage.operator.get("/livez").await.unwrap().0, 200);
+    assert_eq!(control.operator.get("/livez").await.unwrap().0, 200);
 
     held.release();
-    let exit = stage.operator.ended().await.unwrap();
-    assert!(exit.success(), "{exit}\n{}", stage.operator.log());
-    stage.until::<Namespace, ()>("the namespace was made", "acme", |ns| ns.map(|_| ())).await;
-    stage
+    let exit = control.operator.ended().await.unwrap();
+    assert!(exit.success(), "{exit}\n{}", control.operator.log());
+    control.until::<Namespace, ()>("the namespace was made", "acme", |ns| ns.map(|_| ())).await;
+    control
         .until("the status was written", "acme", |o: Option<&Organization>| {
             o.filter(|o| is_ready(*o)).map(|_| ())
         })
@@ -76,7 +76,6 @@ async fn a_write_in_flight_is_finished_before_the_operator_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_that_does_not_end_is_given_up_after_a_while() {
     let control_plane = control_plane().await;
-    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
     let proxy = Proxy::start(&control_plane).unwrap();
     let operator = operator_with(&control_plane, &proxy, &["--shutdown-timeout=1s"]).await;
     operator.ready().await.unwrap();
@@ -94,7 +93,7 @@ async fn work_that_does_not_end_is_given_up_after_a_while() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_resources_that_are_too_old_are_refused_until_they_are_new() {
-    let control_plane = control_plane().await;
+    let control_plane = own_control_plane().await;
     let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     control_plane.apply_dir(&crds).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(control_plane.client());
@@ -104,42 +103,42 @@ async fn custom_resources_that_are_too_old_are_refused_until_they_are_new() {
     ]);
     let older: Patch<()> = Patch::Json(serde_json::from_value(older).unwrap());
     definitions.patch(name, &PatchParams::default(), &older).await.unwrap();
-    let stage = Stage::on(control_plane).await;
+    let control = OperatorFixture::on(control_plane).await;
     let body = wait::until("readiness names the old kind", PATIENCE, || async {
-        let (status, body) = stage.operator.get("/readyz").await?;
+        let (status, body) = control.operator.get("/readyz").await?;
         let named = status == 503 && body.contains("older than this operator needs");
         Ok(if named { Seen::Done(body) } else { Seen::NotYet(body) })
     })
     .await
     .unwrap();
     assert!(body.contains(name) && body.contains("spec.releasePolicy"), "{body}");
-    let writes = stage.proxy.requests().writes();
+    let writes = control.proxy.requests().writes();
     assert!(writes.is_empty(), "{writes}");
-    let (success, versions, said) = kantor_at(&stage.control_plane, &["version", "--cluster"]);
+    let (success, versions, said) = kantor_at(&control.control_plane, &["version", "--cluster"]);
     assert!(success && versions.contains("dataplanes.openchoreo.dev: older"), "{versions}{said}");
     assert!(versions.contains("projects.openchoreo.dev: fits"), "{versions}");
 
-    stage.control_plane.apply_dir(&crds).await.unwrap();
-    stage.operator.ready().await.unwrap();
+    control.control_plane.apply_dir(&crds).await.unwrap();
+    control.operator.ready().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_the_operator_at_once() {
-    let stage = Stage::start().await;
-    let held = stage
+    let control = OperatorFixture::start().await;
+    let held = control
         .proxy
         .fault(Fault::when(Match::new().verb(Verb::Create).resource("namespaces")).then(Action::HoldBefore));
-    stage.create(&Organization::new("acme", OrganizationSpec {})).await;
+    control.create(&Organization::new("acme", OrganizationSpec {})).await;
     held.await_hit(PATIENCE).await.unwrap();
-    stage.operator.terminate().unwrap();
+    control.operator.terminate().unwrap();
     wait::until("the first signal was taken", PATIENCE, || async {
-        let log = stage.operator.log();
+        let log = control.operator.log();
         Ok(if log.contains("asked to end") { Seen::Done(()) } else { Seen::NotYet(log) })
     })
     .await
     .unwrap();
-    stage.operator.terminate().unwrap();
-    let exit = stage.operator.ended().await.unwrap();
+    control.operator.terminate().unwrap();
+    let exit = control.operator.ended().await.unwrap();
     assert_eq!(exit.code(), Some(130));
 }
 

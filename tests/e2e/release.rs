@@ -12,7 +12,7 @@ mod owning;
 mod recording;
 mod removing;
 mod rights;
-mod story;
+mod scenario;
 pub mod support;
 mod tenancy;
 mod waiting;

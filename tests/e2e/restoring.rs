@@ -14,10 +14,10 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    deployment::support::Shop,
-    endpoint::support::{HTTP_ROUTE, Mall, name, open, template},
+    deployment::support::DeploymentFixture,
+    endpoint::support::{EndpointFixture, HTTP_ROUTE, name, open, template},
     release::support::start_operator,
-    support::{Stage, TestObject},
+    support::{OperatorFixture, TestObject},
 };
 
 /// What a backup has of a kind: neither what the server adds, nor the status.
@@ -50,22 +50,22 @@ fn uids(objects: &[Value]) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_restored_takes_over_what_runs_if_it_is_told_to() {
-    let mall = Mall::open().await;
-    mall.deploy(json!([template("api", "/v1", json!({"public": open(json!([]))}))])).await;
-    let endpoint = mall.ready(&name("api")).await;
-    let deployment = mall.shop.ready("cart").await;
-    let workload = mall.shop.live(&deployment, "Deployment").await;
-    let routes = mall.objects(HTTP_ROUTE, &endpoint).await;
-    mall.shop.stage.operator.kill().unwrap();
-    mall.shop.stage.operator.ended().await.unwrap();
+    let fixture = EndpointFixture::open().await;
+    fixture.deploy(json!([template("api", "/v1", json!({"public": open(json!([]))}))])).await;
+    let endpoint = fixture.ready(&name("api")).await;
+    let deployment = fixture.deployment.ready("cart").await;
+    let workload = fixture.deployment.live(&deployment, "Deployment").await;
+    let routes = fixture.objects(HTTP_ROUTE, &endpoint).await;
+    fixture.deployment.control.operator.kill().unwrap();
+    fixture.deployment.control.operator.ended().await.unwrap();
 
-    let Mall { stand_in, shop: Shop { stage: lost, plane } } = mall;
-    let mut stage = Stage::start().await;
-    stage.operator.kill().unwrap();
-    stage.operator.ended().await.unwrap();
-    let (from, to) = (lost.client.clone(), stage.client.clone());
+    let EndpointFixture { fake_gateway, deployment: DeploymentFixture { control: lost, plane } } = fixture;
+    let mut control = OperatorFixture::start().await;
+    control.operator.kill().unwrap();
+    control.operator.ended().await.unwrap();
+    let (from, to) = (lost.client.clone(), control.client.clone());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme"}});
-    stage.create::<Namespace>(&serde_json::from_value(namespace).unwrap()).await;
+    control.create::<Namespace>(&serde_json::from_value(namespace).unwrap()).await;
     let (resource, mut secrets) = saved::<Secret>(&from).await;
     secrets.retain(|secret| secret.namespace().as_deref() == Some("acme"));
     restore(&to, (resource, secrets)).await;
@@ -83,20 +83,20 @@ async fn what_is_restored_takes_over_what_runs_if_it_is_told_to() {
     }
     restore(&to, (resource, deployments)).await;
     drop(lost);
-    start_operator(&mut stage, &[]).await;
+    start_operator(&mut control, &[]).await;
 
-    let mall = Mall { stand_in, shop: Shop { stage, plane } };
-    let again = mall.ready(&name("api")).await;
-    let deployment = mall.shop.ready("cart").await;
+    let fixture = EndpointFixture { fake_gateway, deployment: DeploymentFixture { control, plane } };
+    let again = fixture.ready(&name("api")).await;
+    let deployment = fixture.deployment.ready("cart").await;
     assert_ne!(again.uid(), endpoint.uid());
-    let now = mall.shop.live(&deployment, "Deployment").await;
+    let now = fixture.deployment.live(&deployment, "Deployment").await;
     assert_eq!(now["spec"], workload["spec"], "its pods stay");
     assert_eq!(uids(&[now]), uids(&[workload]));
-    assert_eq!(uids(&mall.objects(HTTP_ROUTE, &again).await), uids(&routes));
-    assert_eq!(mall.claims().await.len(), 1);
+    assert_eq!(uids(&fixture.objects(HTTP_ROUTE, &again).await), uids(&routes));
+    assert_eq!(fixture.claims().await.len(), 1);
     // Nobody has to be told twice.
     let done = json!({"metadata": {"annotations": {"openchoreo.dev/adopt": null}}});
-    mall.shop.stage.patch::<Deployment>("acme/cart", done).await;
-    mall.ready(&name("api")).await;
-    mall.shop.ready("cart").await;
+    fixture.deployment.control.patch::<Deployment>("acme/cart", done).await;
+    fixture.ready(&name("api")).await;
+    fixture.deployment.ready("cart").await;
 }

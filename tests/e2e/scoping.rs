@@ -1,7 +1,5 @@
 //! Operators that look after a part of the control plane.
 
-use std::path::Path;
-
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{
@@ -21,15 +19,9 @@ use serde_json::{Value, json};
 
 use crate::{
     acme::acme,
-    release::support::{Plane, Theatre, config_map, release, start_operator},
+    release::support::{Plane, ReleaseFixture, config_map, release, start_operator},
     support::{PATIENCE, TestObject, condition, control_plane, operator_with},
 };
-
-async fn stage() -> Cluster {
-    let control_plane = control_plane().await;
-    control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-    control_plane
-}
 
 async fn start(control_plane: &Cluster, arguments: &[&str]) -> (Operator, Proxy) {
     let proxy = Proxy::start(control_plane).unwrap();
@@ -81,7 +73,7 @@ async fn is_untouched<K: TestObject>(api: &Api<K>, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_of_some_namespaces_leaves_the_others_alone() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     let organizations: Api<Organization> = Api::all(client.clone());
     let (operator, proxy) = start(&control_plane, &["--watch-namespaces=acme,initech"]).await;
@@ -121,7 +113,7 @@ async fn an_operator_of_some_namespaces_leaves_the_others_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_of_two_instances_share_a_control_plane() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     let organizations: Api<Organization> = Api::all(client.clone());
     organization(&client, "acme", None).await;
@@ -138,7 +130,7 @@ async fn operators_of_two_instances_share_a_control_plane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_that_are_off_do_nothing_and_are_not_watched() {
-    let control_plane = stage().await;
+    let control_plane = control_plane().await;
     let client = control_plane.client();
     organization(&client, "acme", None).await;
     pipeline(&client, "acme").await;
@@ -157,53 +149,53 @@ async fn parts_that_are_off_do_nothing_and_are_not_watched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_data_plane_that_is_out_of_sight_is_not_taken_for_gone() {
-    let (stage, plane) = tokio::join!(acme(), Plane::start("common"));
-    let mut theatre = Theatre { stage, plane };
+    let (control, plane) = tokio::join!(acme(), Plane::start("common"));
+    let mut fixture = ReleaseFixture { control, plane };
     let metadata = |name: &str| json!({"name": name, "namespace": "default"});
-    let kubeconfig = theatre.plane.kubeconfig.to_yaml();
+    let kubeconfig = fixture.plane.kubeconfig.to_yaml();
     let secret = json!({"metadata": metadata("common"), "stringData": {"kubeconfig": kubeconfig}});
-    theatre.stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
+    fixture.control.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
     let choreo = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "openchoreo.dev/v1alpha1", "kind": kind, "metadata": metadata(name), "spec": spec});
     let cluster = json!({"kubernetesCluster": {"secretRef": {"name": "common"}}});
     let common = choreo("DataPlane", "common", cluster);
-    theatre.stage.create::<DataPlane>(&serde_json::from_value(common).unwrap()).await;
+    fixture.control.create::<DataPlane>(&serde_json::from_value(common).unwrap()).await;
     let shared = choreo("Environment", "shared", json!({"dataPlaneRef": "common"}));
-    theatre.stage.create::<Environment>(&serde_json::from_value(shared).unwrap()).await;
+    fixture.control.create::<Environment>(&serde_json::from_value(shared).unwrap()).await;
     let home = own_namespace(&Tenant { organization: "acme", project: "shop", environment: "shared" });
     for name in ["first", "second"] {
         let mut shop = release(name, &[("it", config_map(name, json!({})))]);
         shop.spec.environment_name = "shared".into();
         shop.spec.resources[0].object["metadata"]["namespace"] = json!(home);
-        theatre.stage.create(&shop).await;
-        theatre.ready(name).await;
+        fixture.control.create(&shop).await;
+        fixture.ready(name).await;
     }
 
     // The operator looks after a part of it only.
-    theatre.stage.operator.kill().unwrap();
-    theatre.stage.operator.ended().await.unwrap();
-    start_operator(&mut theatre.stage, &["--watch-namespaces=acme"]).await;
-    theatre.stage.operator.ready().await.unwrap();
-    theatre.ask_to_delete("first").await;
-    let (_, message) = theatre.finalizing("first", |message| message.contains("--watch-namespaces")).await;
+    fixture.control.operator.kill().unwrap();
+    fixture.control.operator.ended().await.unwrap();
+    start_operator(&mut fixture.control, &["--watch-namespaces=acme"]).await;
+    fixture.control.operator.ready().await.unwrap();
+    fixture.ask_to_delete("first").await;
+    let (_, message) = fixture.finalizing("first", |message| message.contains("--watch-namespaces")).await;
     assert!(message.contains("default"), "{message}");
-    theatre.plane.there("v1/ConfigMap", &home, "first").await;
-    theatre.stage.restart_operator().await;
-    theatre.until_gone("first").await;
-    theatre.plane.gone("v1/ConfigMap", &home, "first").await;
+    fixture.plane.wait_exists("v1/ConfigMap", &home, "first").await;
+    fixture.control.restart_operator().await;
+    fixture.until_gone("first").await;
+    fixture.plane.gone("v1/ConfigMap", &home, "first").await;
 
     // It is another instance's.
     let mark = |instance: Value| json!({"metadata": {"labels": {INSTANCE_ID: instance}}});
-    theatre.stage.patch::<DataPlane>("default/common", mark("blue".into())).await;
-    theatre.stage.restart_operator().await;
-    theatre.ask_to_delete("second").await;
-    theatre.finalizing("second", |message| message.contains(INSTANCE_ID)).await;
-    theatre.plane.there("v1/ConfigMap", &home, "second").await;
-    theatre.stage.patch::<DataPlane>("default/common", mark(Value::Null)).await;
-    theatre.until_gone("second").await;
-    theatre.plane.gone("v1/ConfigMap", &home, "second").await;
+    fixture.control.patch::<DataPlane>("default/common", mark("blue".into())).await;
+    fixture.control.restart_operator().await;
+    fixture.ask_to_delete("second").await;
+    fixture.finalizing("second", |message| message.contains(INSTANCE_ID)).await;
+    fixture.plane.wait_exists("v1/ConfigMap", &home, "second").await;
+    fixture.control.patch::<DataPlane>("default/common", mark(Value::Null)).await;
+    fixture.until_gone("second").await;
+    fixture.plane.gone("v1/ConfigMap", &home, "second").await;
 
     // Gone for good: that is what the API server says.
     let gone: Option<Release> =
-        Api::namespaced(theatre.stage.client.clone(), "acme").get_opt("second").await.unwrap();
+        Api::namespaced(fixture.control.client.clone(), "acme").get_opt("second").await.unwrap();
     assert!(gone.is_none());
 }

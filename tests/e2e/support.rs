@@ -3,7 +3,7 @@
 use std::{fmt::Debug, path::Path, time::Duration};
 
 use kantor_testbed::{
-    Cluster, KubeconfigSpec, Operator,
+    Cluster, KubeconfigSpec, Operator, SharedCluster,
     proxy::Proxy,
     wait::{self, Seen},
 };
@@ -17,35 +17,34 @@ use serde::{Serialize, de::DeserializeOwned};
 pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The operator on its control plane.
-pub struct Stage {
+pub struct OperatorFixture {
     // The operator ends before what it talks to.
     pub operator: Operator,
     pub proxy: Proxy,
-    pub control_plane: Cluster,
+    pub control_plane: SharedCluster,
     pub client: Client,
 }
 
-impl Stage {
+impl OperatorFixture {
     /// A control plane with the custom resources and an operator that is ready.
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// As [`Stage::start`], with further arguments of the operator.
+    /// As [`OperatorFixture::start`], with further arguments of the operator.
     pub async fn start_with(arguments: &[&str]) -> Self {
         let control_plane = control_plane().await;
-        control_plane.apply_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("crds")).await.unwrap();
-        let stage = Self::on_with(control_plane, arguments).await;
-        stage.operator.ready().await.unwrap();
-        stage
+        let control = Self::on_with(control_plane, arguments).await;
+        control.operator.ready().await.unwrap();
+        control
     }
 
     /// An operator on a control plane as it is.
-    pub async fn on(control_plane: Cluster) -> Self {
+    pub async fn on(control_plane: SharedCluster) -> Self {
         Self::on_with(control_plane, &[]).await
     }
 
-    async fn on_with(control_plane: Cluster, arguments: &[&str]) -> Self {
+    async fn on_with(control_plane: SharedCluster, arguments: &[&str]) -> Self {
         let client = control_plane.client();
         let proxy = Proxy::start(&control_plane).unwrap();
         let operator = operator_with(&control_plane, &proxy, arguments).await;
@@ -109,7 +108,7 @@ impl Stage {
     }
 
     /// The object, once it is there.
-    pub async fn there<K: TestObject>(&self, name: &str) -> K {
+    pub async fn wait_exists<K: TestObject>(&self, name: &str) -> K {
         self.until(&format!("{name} is there"), name, |object: Option<&K>| object.cloned()).await
     }
 
@@ -139,9 +138,15 @@ pub trait TestObject: Resource<DynamicType = ()> + Clone + Debug + Serialize + D
 
 impl<K> TestObject for K where K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
 
-/// A control plane with the controllers of Kubernetes: namespaces are really deleted.
-pub async fn control_plane() -> Cluster {
-    Cluster::builder().name("control-plane").controllers(true).start().await.unwrap()
+/// A control plane with the custom resources and the controllers of Kubernetes: namespaces are really deleted.
+pub async fn control_plane() -> SharedCluster {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+    Cluster::builder().name("control-plane").controllers(true).manifests(definitions).share().await.unwrap()
+}
+
+/// A control plane of the test's own, without the custom resources.
+pub async fn own_control_plane() -> SharedCluster {
+    Cluster::builder().name("control-plane").controllers(true).start().await.unwrap().into()
 }
 
 /// A kubeconfig for Kantor to a plane: its account there has the rights that it is shipped with.

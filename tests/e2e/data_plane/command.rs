@@ -50,8 +50,8 @@ async fn accounts(plane: &Cluster) -> usize {
 }
 
 /// The token in the kubeconfig of a Secret.
-pub(super) async fn token_of(stage: &Stage, secret: &str) -> String {
-    let secret: Secret = stage.there(&format!("acme/{secret}")).await;
+pub(super) async fn token_of(control: &OperatorFixture, secret: &str) -> String {
+    let secret: Secret = control.wait_exists(&format!("acme/{secret}")).await;
     let kubeconfig = text(&secret.data.unwrap()["kubeconfig"].0);
     let kubeconfig: serde_json::Value = serde_json::from_str(&kubeconfig).unwrap();
     kubeconfig["users"][0]["user"]["token"].as_str().unwrap().to_owned()
@@ -77,7 +77,7 @@ pub(super) async fn may(client: &Client, verb: &str, group: &str, resource: &str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies() {
-    let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
+    let (control, plane) = tokio::join!(acme(), plain_plane("plane"));
     let desk = Desk::new();
     let kubeconfig = desk.file("plane", &plane.kubeconfig());
 
@@ -95,16 +95,16 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
 
     let done = Desk::run(&kubeconfig, "eu", &[local, "--with-data-plane", "--expires=1h"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    stage.control_plane.apply_yaml(&text(&done.stdout)).await.unwrap();
-    let eu = plane_ready(&stage, "eu").await;
+    control.control_plane.apply_yaml(&text(&done.stdout)).await.unwrap();
+    let eu = plane_ready(&control, "eu").await;
     assert!(eu.status.as_ref().unwrap().credentials_expire_time.is_some());
     let (status, reason, _) = condition(&eu, "TokenRenewed").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "TokenRenewalPlanned"));
-    let token = token_of(&stage, "eu").await;
+    let token = token_of(&control, "eu").await;
     assert!(!text(&done.stderr).contains(&token) && text(&done.stderr).contains("ends at"));
 
     // A second time, with the control plane written to: nothing is asked for that is there.
-    let control_plane = desk.file("control-plane", &stage.control_plane.kubeconfig());
+    let control_plane = desk.file("control-plane", &control.control_plane.kubeconfig());
     let apply = [
         local,
         "--with-data-plane",
@@ -115,11 +115,11 @@ async fn a_plane_is_registered_by_nothing_but_what_the_command_prints_or_applies
     ];
     let done = Desk::run(&kubeconfig, "us", &apply);
     assert!(done.status.success() && done.stdout.is_empty(), "{}", text(&done.stderr));
-    plane_ready(&stage, "us").await;
+    plane_ready(&control, "us").await;
     assert_eq!(accounts(&plane).await, 1);
-    for said in [text(&done.stderr), stage.operator.log()] {
+    for said in [text(&done.stderr), control.operator.log()] {
         assert!(
-            !said.contains(&token) && !said.contains(&token_of(&stage, "us").await),
+            !said.contains(&token) && !said.contains(&token_of(&control, "us").await),
             "a token was let out"
         );
     }

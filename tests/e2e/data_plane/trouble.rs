@@ -4,22 +4,24 @@ use super::{renewing::event, *};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else() {
-    let (stage, sick, well) = tokio::join!(acme(), plain_plane("sick"), plain_plane("well"));
+    let (control, sick, well) = tokio::join!(acme(), plain_plane("sick"), plain_plane("well"));
     let (sick_proxy, well_proxy) = (Proxy::start(&sick).unwrap(), Proxy::start(&well).unwrap());
-    register(&stage, "sick", &plane_kubeconfig(&sick).await.at(sick_proxy.url(), sick_proxy.ca_pem())).await;
-    register(&stage, "well", &plane_kubeconfig(&well).await.at(well_proxy.url(), well_proxy.ca_pem())).await;
-    plane_ready(&stage, "sick").await;
-    plane_ready(&stage, "well").await;
-    environment(&stage, "sick", "sick").await;
+    register(&control, "sick", &plane_kubeconfig(&sick).await.at(sick_proxy.url(), sick_proxy.ca_pem()))
+        .await;
+    register(&control, "well", &plane_kubeconfig(&well).await.at(well_proxy.url(), well_proxy.ca_pem()))
+        .await;
+    plane_ready(&control, "sick").await;
+    plane_ready(&control, "well").await;
+    environment(&control, "sick", "sick").await;
 
     // One piece of work on the well plane: an environment with a namespace goes, through how many calls?
     let work = async |round: &str| {
-        environment(&stage, round, "well").await;
+        environment(&control, round, "well").await;
         plane_namespace(&well, &format!("dp-{round}"), round).await;
-        recorded(&stage, round, &format!("dp-{round}")).await;
+        recorded(&control, round, &format!("dp-{round}")).await;
         let mark = well_proxy.mark();
-        stage.delete::<Environment>(&format!("acme/{round}")).await;
-        stage.until_gone::<Environment>(&format!("acme/{round}")).await;
+        control.delete::<Environment>(&format!("acme/{round}")).await;
+        control.until_gone::<Environment>(&format!("acme/{round}")).await;
         namespace_is(&well, &format!("dp-{round}"), false).await;
         let calls = well_proxy.writes_since(mark);
         calls
@@ -45,9 +47,9 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
             "hanging" => sick.pause().unwrap(),
             _ => fault = Some(sick_proxy.fault(Fault::when(Match::new()).then(Action::Hang))),
         }
-        let message = plane_says(&stage, "sick", status, reason).await;
+        let message = wait_plane_condition(&control, "sick", status, reason).await;
         assert!(message.contains("last answered at"), "{round}: {message}");
-        let said = stage
+        let said = control
             .until("the environment says so", "acme/sick", |e: Option<&Environment>| {
                 condition(e?, "Ready").filter(|said| said.0 == "Unknown").map(|said| said.2)
             })
@@ -55,15 +57,15 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
         assert!(said.contains("data plane sick"), "{round}: {said}");
         // The same calls on the well plane as without trouble, done while the other one is in it.
         assert_eq!(work(round).await, [format!("delete namespaces dp-{round}")]);
-        plane_says(&stage, "sick", status, reason).await;
+        wait_plane_condition(&control, "sick", status, reason).await;
 
         match round {
             "refused" => sick_proxy.refuse(false),
             "hanging" => sick.resume().unwrap(),
             _ => fault.take().unwrap().remove(),
         }
-        plane_ready(&stage, "sick").await;
-        stage
+        plane_ready(&control, "sick").await;
+        control
             .until("the environment is ready", "acme/sick", |e: Option<&Environment>| {
                 e.filter(|e| is_ready(*e)).map(|_| ())
             })
@@ -73,48 +75,48 @@ async fn a_plane_in_trouble_says_so_recovers_by_itself_and_holds_up_nobody_else(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_go_with_their_environment_or_project_and_not_before() {
-    let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
-    register(&stage, "plane", &plane_kubeconfig(&plane).await).await;
-    plane_ready(&stage, "plane").await;
+    let (control, plane) = tokio::join!(acme(), plain_plane("plane"));
+    register(&control, "plane", &plane_kubeconfig(&plane).await).await;
+    plane_ready(&control, "plane").await;
     for name in ["dev", "prod", "test"] {
-        environment(&stage, name, "plane").await;
+        environment(&control, name, "plane").await;
         plane_namespace(&plane, &format!("dp-{name}"), name).await;
-        recorded(&stage, name, &format!("dp-{name}")).await;
+        recorded(&control, name, &format!("dp-{name}")).await;
     }
     // A plane that is used says by whom, and stays.
-    stage.delete::<DataPlane>("acme/plane").await;
-    let message = stage
+    control.delete::<DataPlane>("acme/plane").await;
+    let message = control
         .until("the plane says who uses it", "acme/plane", |plane: Option<&DataPlane>| {
             condition(plane?, "Stalled").filter(|said| said.1 == "InUse").map(|said| said.2)
         })
         .await;
     assert!(message.contains("Environment dev") && message.contains("Environment prod"), "{message}");
 
-    stage.delete::<Environment>("acme/dev").await;
-    stage.until_gone::<Environment>("acme/dev").await;
+    control.delete::<Environment>("acme/dev").await;
+    control.until_gone::<Environment>("acme/dev").await;
     namespace_is(&plane, "dp-dev", false).await;
     namespace_is(&plane, "dp-prod", true).await;
 
     // A project takes its namespaces of all environments; its Secret may go first.
-    stage.create::<Project>(&object("Project", "shop", json!({"deploymentPipelineRef": "default"}))).await;
-    stage
+    control.create::<Project>(&object("Project", "shop", json!({"deploymentPipelineRef": "default"}))).await;
+    control
         .until("the project is followed", "acme/shop", |p: Option<&Project>| {
             (!p?.finalizers().is_empty()).then_some(())
         })
         .await;
-    stage.delete::<Secret>("acme/plane").await;
-    stage.delete::<Project>("acme/shop").await;
-    stage.until_gone::<Project>("acme/shop").await;
+    control.delete::<Secret>("acme/plane").await;
+    control.delete::<Project>("acme/shop").await;
+    control.until_gone::<Project>("acme/shop").await;
     for name in ["dp-prod", "dp-test"] {
         namespace_is(&plane, name, false).await;
     }
 
     // A plane that does not answer holds up what is on it, and says so; the user may let go.
     plane_namespace(&plane, "dp-late", "prod").await;
-    recorded(&stage, "prod", "dp-late").await;
+    recorded(&control, "prod", "dp-late").await;
     plane.pause().unwrap();
-    stage.delete::<Environment>("acme/prod").await;
-    let message = stage
+    control.delete::<Environment>("acme/prod").await;
+    let message = control
         .until("the environment says what it waits for", "acme/prod", |e: Option<&Environment>| {
             condition(e?, "Finalizing")
                 .map(|said| said.2)
@@ -123,45 +125,45 @@ async fn namespaces_go_with_their_environment_or_project_and_not_before() {
         .await;
     assert!(message.contains("dp-late") && message.contains("data plane plane"), "{message}");
     let orphan = json!({"metadata": {"annotations": {"openchoreo.dev/deletion-policy": "Orphan"}}});
-    stage.patch::<Environment>("acme/prod", orphan).await;
-    stage.until_gone::<Environment>("acme/prod").await;
-    let left = event(&stage, "LeftBehind").await;
+    control.patch::<Environment>("acme/prod", orphan).await;
+    control.until_gone::<Environment>("acme/prod").await;
+    let left = event(&control, "LeftBehind").await;
     assert!(left.contains("dp-late"), "{left}");
 
     plane.resume().unwrap();
-    stage.delete::<Environment>("acme/test").await;
-    stage.until_gone::<Environment>("acme/test").await;
-    stage.until_gone::<DataPlane>("acme/plane").await;
+    control.delete::<Environment>("acme/test").await;
+    control.until_gone::<Environment>("acme/test").await;
+    control.until_gone::<DataPlane>("acme/plane").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_that_was_removed_by_force_may_be_another_cluster_when_it_is_made_anew() {
-    let (stage, old, new) = tokio::join!(acme(), plain_plane("old"), plain_plane("new"));
-    register(&stage, "plane", &plane_kubeconfig(&old).await).await;
-    let first = plane_ready(&stage, "plane").await;
-    environment(&stage, "dev", "plane").await;
+    let (control, old, new) = tokio::join!(acme(), plain_plane("old"), plain_plane("new"));
+    register(&control, "plane", &plane_kubeconfig(&old).await).await;
+    let first = plane_ready(&control, "plane").await;
+    environment(&control, "dev", "plane").await;
     plane_namespace(&old, "dp-dev", "dev").await;
-    recorded(&stage, "dev", "dp-dev").await;
-    stage.delete::<DataPlane>("acme/plane").await;
-    stage
+    recorded(&control, "dev", "dp-dev").await;
+    control.delete::<DataPlane>("acme/plane").await;
+    control
         .until("the plane says that it is used", "acme/plane", |plane: Option<&DataPlane>| {
             condition(plane?, "Stalled").filter(|said| said.1 == "InUse").map(|_| ())
         })
         .await;
-    stage.patch::<DataPlane>("acme/plane", json!({"metadata": {"finalizers": null}})).await;
-    stage.until_gone::<DataPlane>("acme/plane").await;
+    control.patch::<DataPlane>("acme/plane", json!({"metadata": {"finalizers": null}})).await;
+    control.until_gone::<DataPlane>("acme/plane").await;
 
-    stage.delete::<Secret>("acme/plane").await;
+    control.delete::<Secret>("acme/plane").await;
     // It was held for as long as the plane was there.
-    stage.until_gone::<Secret>("acme/plane").await;
-    register(&stage, "plane", &plane_kubeconfig(&new).await).await;
-    let second = plane_ready(&stage, "plane").await;
+    control.until_gone::<Secret>("acme/plane").await;
+    register(&control, "plane", &plane_kubeconfig(&new).await).await;
+    let second = plane_ready(&control, "plane").await;
     assert_ne!(first.status.unwrap().cluster_uid, second.status.unwrap().cluster_uid);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_dead_planes_do_not_hold_up_a_living_one() {
-    let (stage, plane) = tokio::join!(acme(), plain_plane("plane"));
+    let (control, plane) = tokio::join!(acme(), plain_plane("plane"));
     let dead = |i: usize| -> DataPlane {
         // Ports that nobody listens on.
         let cluster = json!({"server": format!("https://127.0.0.1:{}", 1 + i % 9),
@@ -170,23 +172,23 @@ async fn five_hundred_dead_planes_do_not_hold_up_a_living_one() {
         object("DataPlane", &format!("dead-{i}"), json!({"kubernetesCluster": cluster}))
     };
     futures::future::join_all((0..500).map(|i| {
-        let stage = &stage;
-        async move { stage.create(&dead(i)).await }
+        let control = &control;
+        async move { control.create(&dead(i)).await }
     }))
     .await;
-    plane_says(&stage, "dead-499", "Unknown", "DataPlaneUnreachable").await;
+    wait_plane_condition(&control, "dead-499", "Unknown", "DataPlaneUnreachable").await;
 
-    register(&stage, "plane", &plane_kubeconfig(&plane).await).await;
-    plane_ready(&stage, "plane").await;
-    environment(&stage, "dev", "plane").await;
+    register(&control, "plane", &plane_kubeconfig(&plane).await).await;
+    plane_ready(&control, "plane").await;
+    environment(&control, "dev", "plane").await;
     plane_namespace(&plane, "dp-dev", "dev").await;
-    recorded(&stage, "dev", "dp-dev").await;
-    stage.delete::<Environment>("acme/dev").await;
-    stage.until_gone::<Environment>("acme/dev").await;
+    recorded(&control, "dev", "dp-dev").await;
+    control.delete::<Environment>("acme/dev").await;
+    control.until_gone::<Environment>("acme/dev").await;
     namespace_is(&plane, "dp-dev", false).await;
     for i in [0, 250, 499] {
-        plane_says(&stage, &format!("dead-{i}"), "Unknown", "DataPlaneUnreachable").await;
+        wait_plane_condition(&control, &format!("dead-{i}"), "Unknown", "DataPlaneUnreachable").await;
     }
     // Quiet: planes that stay dead are tried, not written about.
-    stage.proxy.await_quiet(Duration::from_secs(2), PATIENCE).await.unwrap();
+    control.proxy.await_quiet(Duration::from_secs(2), PATIENCE).await.unwrap();
 }

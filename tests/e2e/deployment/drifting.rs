@@ -4,7 +4,7 @@ use kantor_api::{ConfigurationGroup, Deployment};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::support::{IMAGE, Shop, endpoint, item, namespace};
+use super::support::{DeploymentFixture, IMAGE, endpoint, item, namespace};
 use crate::acme::object;
 
 /// A kind, the pointer to one of its fields, and what somebody makes of it.
@@ -30,24 +30,31 @@ fn patch(pointer: &str, value: &Value) -> Value {
 }
 
 /// Changes a field and waits until it is as it was.
-async fn change_and_await(shop: &Shop, (kind, namespace, name): (&str, &str, &str), field: &str, to: &Value) {
-    let was = shop.plane.get(kind, namespace, name).await.unwrap();
+async fn change_and_await(
+    fixture: &DeploymentFixture,
+    (kind, namespace, name): (&str, &str, &str),
+    field: &str,
+    to: &Value,
+) {
+    let was = fixture.plane.get(kind, namespace, name).await.unwrap();
     let (uid, was) = (was["metadata"]["uid"].clone(), was.pointer(field).cloned());
     assert!(was.is_some() && was.as_ref() != Some(to), "{kind} {field}: {was:?}");
-    shop.plane.patch(kind, namespace, name, patch(field, to)).await;
-    shop.plane
+    fixture.plane.patch(kind, namespace, name, patch(field, to)).await;
+    fixture
+        .plane
         .until(&format!("{field} of {kind} is back"), (kind, namespace, name), |found| {
             (found?.pointer(field) == was.as_ref()).then_some(())
         })
         .await;
-    assert_eq!(shop.plane.get(kind, namespace, name).await.unwrap()["metadata"]["uid"], uid);
+    assert_eq!(fixture.plane.get(kind, namespace, name).await.unwrap()["metadata"]["uid"], uid);
 }
 
 /// Deletes an object and waits until there is another in its place.
-async fn delete_and_await(shop: &Shop, (kind, namespace, name): (&str, &str, &str)) {
-    let uid = shop.plane.get(kind, namespace, name).await.unwrap()["metadata"]["uid"].clone();
-    shop.plane.api(kind, namespace).delete(name, &DeleteParams::default()).await.unwrap();
-    shop.plane
+async fn delete_and_await(fixture: &DeploymentFixture, (kind, namespace, name): (&str, &str, &str)) {
+    let uid = fixture.plane.get(kind, namespace, name).await.unwrap()["metadata"]["uid"].clone();
+    fixture.plane.api(kind, namespace).delete(name, &DeleteParams::default()).await.unwrap();
+    fixture
+        .plane
         .until(&format!("{kind} is made anew"), (kind, namespace, name), |found| {
             (found?["metadata"]["uid"] != uid).then_some(())
         })
@@ -56,7 +63,7 @@ async fn delete_and_await(shop: &Shop, (kind, namespace, name): (&str, &str, &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_is_repaired() {
-    let shop = Shop::open().await;
+    let fixture = DeploymentFixture::open().await;
     let value = |key: &str, value: Value| {
         let mut value = value;
         value["environment"] = json!("dev");
@@ -67,24 +74,27 @@ async fn every_kind_is_repaired() {
         value("token", json!({"vaultKey": "secret/data/acme/token"}))
     ]);
     let group = object("ConfigurationGroup", "words", json!({"configurations": configurations}));
-    shop.stage.create::<ConfigurationGroup>(&group).await;
+    fixture.control.create::<ConfigurationGroup>(&group).await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "x"}, "metadata": {
         "name": "login", "namespace": "acme", "labels": {"openchoreo.dev/secret-kind": "application"}}});
-    shop.stage.create::<k8s_openapi::api::core::v1::Secret>(&serde_json::from_value(secret).unwrap()).await;
+    fixture
+        .control
+        .create::<k8s_openapi::api::core::v1::Secret>(&serde_json::from_value(secret).unwrap())
+        .await;
     let application = json!({
         "env": [{"key": "PASSWORD", "valueFrom": {"secretRef": {"name": "login", "key": "password"}}}],
         "envFrom": [{"configurationGroupRef": {"name": "words"}}],
         "scaling": {"hpa": {"minReplicas": 1, "maxReplicas": 2}},
     });
     let configuration = json!({"endpointTemplates": [endpoint("api", 8080)], "application": application});
-    shop.artifact("cart", "cart", IMAGE, configuration).await;
-    shop.component("report", "ScheduledTask").await;
+    fixture.artifact("cart", "cart", IMAGE, configuration).await;
+    fixture.component("report", "ScheduledTask").await;
     let yearly = json!({"application": {"task": {"schedule": {"cron": "0 0 1 1 *"}}}});
-    shop.artifact("report", "report", IMAGE, yearly).await;
+    fixture.artifact("report", "report", IMAGE, yearly).await;
     for name in ["cart", "report"] {
-        shop.deploy(name, name, "dev", json!({"deploymentArtifactRef": name})).await;
+        fixture.deploy(name, name, "dev", json!({"deploymentArtifactRef": name})).await;
     }
-    let (cart, report) = (shop.ready("cart").await, shop.ready("report").await);
+    let (cart, report) = (fixture.ready("cart").await, fixture.ready("report").await);
     let home = namespace(&cart);
     let name_of =
         |deployment: &Deployment, kind: &str| item(deployment, kind.rsplit('/').next().unwrap()).name.clone();
@@ -95,24 +105,25 @@ async fn every_kind_is_repaired() {
             // A list is patched as a whole.
             let container = json!({"name": "main", "image": "evil:1"});
             let evil = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
-            shop.plane.patch(kind, &home, &name, evil).await;
-            shop.plane
+            fixture.plane.patch(kind, &home, &name, evil).await;
+            fixture
+                .plane
                 .until("the image is back", place, |found| {
                     let container = &found?["spec"]["template"]["spec"]["containers"][0];
                     (container["image"] == IMAGE && container["env"].as_array()?.len() == 3).then_some(())
                 })
                 .await;
         } else {
-            change_and_await(&shop, place, field, &to).await;
+            change_and_await(&fixture, place, field, &to).await;
         }
-        delete_and_await(&shop, place).await;
+        delete_and_await(&fixture, place).await;
     }
     let labels = "/metadata/labels/project-name";
-    change_and_await(&shop, ("v1/Namespace", "", &home), labels, &json!("other")).await;
+    change_and_await(&fixture, ("v1/Namespace", "", &home), labels, &json!("other")).await;
     let policy = ("cilium.io/v2/CiliumNetworkPolicy", home.as_str(), "default-policy");
-    change_and_await(&shop, policy, "/spec/egress", &json!([])).await;
-    delete_and_await(&shop, policy).await;
+    change_and_await(&fixture, policy, "/spec/egress", &json!([])).await;
+    delete_and_await(&fixture, policy).await;
     for name in ["cart", "report"] {
-        shop.ready(name).await;
+        fixture.ready(name).await;
     }
 }

@@ -15,27 +15,27 @@ use kantor_testbed::{
 use kube::{Api, Client, api::ListParams};
 use serde_json::{Value, json};
 
-use super::support::{Plane, Shop, full_plane, kinds};
+use super::support::{DeploymentFixture, Plane, full_plane, kinds};
 use crate::{
     acme::{object, plane_ready},
     endpoint::support::{oauth2, open, template},
-    gateway::{self, StandIn},
-    killing::{Landing, Story, Write, killed_at, told_twice},
+    gateway::{self, FakeGateway},
+    killing::{Landing, Scenario, Write, assert_crash_safe, killed_at},
     release::support::start_operator,
-    support::{PATIENCE, Stage, TestObject, condition, is_ready},
+    support::{OperatorFixture, PATIENCE, TestObject, condition, is_ready},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_each_write_the_operator_ends_where_it_would_have() {
-    let mut story = Box::pin(OneDeployment::open(false)).await;
-    Box::pin(told_twice(&mut story, Landing::One)).await;
+    let mut scenario = Box::pin(OneDeployment::open(false)).await;
+    Box::pin(assert_crash_safe(&mut scenario, Landing::One)).await;
 }
 
-/// The longer story has a move to another plane. What is before that is the other story, and not killed again.
+/// The longer scenario has a move to another plane. What is before that is the other scenario, and not killed again.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_each_write_of_a_move_it_ends_where_it_would_have() {
-    let mut story = Box::pin(OneDeployment::open(true)).await;
-    Box::pin(told_twice(&mut story, Landing::One)).await;
+    let mut scenario = Box::pin(OneDeployment::open(true)).await;
+    Box::pin(assert_crash_safe(&mut scenario, Landing::One)).await;
 }
 
 /// What is there and may not be known of.
@@ -58,20 +58,20 @@ async fn deleted_after_any_write_to_the_control_plane_it_leaves_nothing() {
     assert!(writes > 4, "{writes}");
 }
 
-/// Tells of the creation again and again, each time until one more of the writes that count has landed, and then of the
-/// deletion; tells how many there were.
+/// Runs the creation again and again, each time until one more of the writes that count has landed, and then of the
+/// deletion; returns how many there were.
 #[expect(clippy::print_stderr, reason = "the steps of a long test, for those who ask for its output")]
 async fn deleted_after_each(counts: fn(&Write) -> bool) -> usize {
-    let mut story = Box::pin(OneDeployment::open(false)).await;
+    let mut scenario = Box::pin(OneDeployment::open(false)).await;
     let mut nth = 1;
-    while let Some(write) = Box::pin(killed_at(&mut story, "created", nth, counts)).await {
+    while let Some(write) = Box::pin(killed_at(&mut scenario, "created", nth, counts)).await {
         eprintln!("deleted after {write:?}");
-        story.tell("deleted").await;
-        start_operator(&mut story.shop.stage, &[]).await;
-        story.shop.stage.until_gone::<Deployment>("acme/cart").await;
-        story.nothing_owned().await;
-        story.tell("closed").await;
-        story.nothing_left().await;
+        scenario.act("deleted").await;
+        start_operator(&mut scenario.deployment.control, &[]).await;
+        scenario.deployment.control.until_gone::<Deployment>("acme/cart").await;
+        scenario.nothing_owned().await;
+        scenario.act("closed").await;
+        scenario.nothing_left().await;
         nth += 1;
     }
     nth - 1
@@ -82,75 +82,76 @@ const NEW_IMAGE: &str = "registry.example.com/cart:2";
 
 /// A Deployment with its environment, which has the namespace.
 struct OneDeployment {
-    shop: Shop,
+    deployment: DeploymentFixture,
     /// Where the environment moves to, if it does.
     other: Option<Plane>,
     /// Those who play the gateways.
-    _gateways: Vec<StandIn>,
-    /// The control plane, and the planes, before the first chapter.
+    _gateways: Vec<FakeGateway>,
+    /// The control plane, and the planes, before the first phase.
     before: Vec<Snapshot>,
 }
 
 impl OneDeployment {
     async fn open(moves: bool) -> Self {
-        let shop = Shop::empty().await;
-        shop.register("plane", &shop.plane).await;
+        let fixture = DeploymentFixture::empty().await;
+        fixture.register("plane", &fixture.plane).await;
         let other = if moves { Some(full_plane("other").await) } else { None };
         if let Some(other) = &other {
-            shop.register("other", other).await;
+            fixture.register("other", other).await;
         }
-        let mut stand_ins = vec![];
+        let mut gateways = vec![];
         for (name, plane) in
-            [("plane", &shop.plane)].into_iter().chain(other.as_ref().map(|other| ("other", other)))
+            [("plane", &fixture.plane)].into_iter().chain(other.as_ref().map(|other| ("other", other)))
         {
             gateway::gateways(plane).await;
-            stand_ins.push(StandIn::on(plane));
+            gateways.push(FakeGateway::on(plane));
             gateway::at_work(plane).await;
             let hosts = json!({"spec": {"gateway": {
                 "publicVirtualHost": "apis.example.com", "organizationVirtualHost": "int.example.com"}}});
-            shop.stage.patch::<DataPlane>(&format!("acme/{name}"), hosts).await;
+            fixture.control.patch::<DataPlane>(&format!("acme/{name}"), hosts).await;
         }
-        shop.project().await;
+        fixture.project().await;
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "x"}, "metadata": {
             "name": "login", "namespace": "acme", "labels": {"openchoreo.dev/secret-kind": "application"}}});
-        shop.stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
+        fixture.control.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
         let words =
             json!({"configurations": [{"key": "hi", "values": [{"environment": "dev", "value": "x"}]}]});
-        shop.stage.create::<ConfigurationGroup>(&object("ConfigurationGroup", "words", words)).await;
-        let mut story = Self { shop, other, _gateways: stand_ins, before: vec![] };
-        story.until_furnished().await;
-        story.shop.quiet().await;
-        for client in story.clients() {
-            story.before.push(Snapshot::settled(&client, &Options::default(), PATIENCE).await.unwrap());
+        fixture.control.create::<ConfigurationGroup>(&object("ConfigurationGroup", "words", words)).await;
+        let mut scenario = Self { deployment: fixture, other, _gateways: gateways, before: vec![] };
+        scenario.until_seeded().await;
+        scenario.deployment.quiet().await;
+        for client in scenario.clients() {
+            scenario.before.push(Snapshot::settled(&client, &Options::default(), PATIENCE).await.unwrap());
         }
-        story
+        scenario
     }
 
-    /// Waits until all that is there before the first chapter has said how it is.
-    async fn until_furnished(&self) {
-        let stage = &self.shop.stage;
+    /// Waits until all that is there before the first phase has said how it is.
+    async fn until_seeded(&self) {
+        let control = &self.deployment.control;
         for plane in ["plane", "other"].into_iter().take(1 + usize::from(self.other.is_some())) {
-            plane_ready(stage, plane).await;
+            plane_ready(control, plane).await;
         }
-        stage.until_ready::<Project>("acme/shop").await;
-        stage.until_ready::<Component>("acme/cart").await;
-        stage.until_ready::<DeploymentTrack>("acme/cart-main").await;
+        control.until_ready::<Project>("acme/shop").await;
+        control.until_ready::<Component>("acme/cart").await;
+        control.until_ready::<DeploymentTrack>("acme/cart-main").await;
         // Its environment is yet to come.
         let said = |found: Option<&DeploymentPipeline>| condition(found?, "Ready").map(|_| ());
-        stage.until("the pipeline says how it is", "acme/default", said).await;
+        control.until("the pipeline says how it is", "acme/default", said).await;
     }
 
     /// The control plane, and the planes.
     fn clients(&self) -> Vec<Client> {
-        let planes = [&self.shop.plane].into_iter().chain(&self.other).map(|plane| plane.client.clone());
-        [self.shop.stage.client.clone()].into_iter().chain(planes).collect()
+        let planes =
+            [&self.deployment.plane].into_iter().chain(&self.other).map(|plane| plane.client.clone());
+        [self.deployment.control.client.clone()].into_iter().chain(planes).collect()
     }
 
     async fn find<K: TestObject<Scope = k8s_openapi::NamespaceResourceScope>>(
         &self,
         name: &str,
     ) -> Option<K> {
-        let api: Api<K> = Api::namespaced(self.shop.stage.client.clone(), "acme");
+        let api: Api<K> = Api::namespaced(self.deployment.control.client.clone(), "acme");
         api.get_opt(name).await.unwrap()
     }
 
@@ -186,40 +187,40 @@ impl OneDeployment {
         let configuration = json!({"endpointTemplates": templates, "application": application});
         let security = json!({"remoteJwks": {"uri": "https://idp.example/jwks"}});
         let dev = json!({"dataPlaneRef": "plane", "gateway": {"dnsPrefix": "dev", "security": security}});
-        self.shop.stage.create::<Environment>(&object("Environment", "dev", dev)).await;
-        self.shop.artifact("cart", "cart", OLD_IMAGE, configuration).await;
-        self.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+        self.deployment.control.create::<Environment>(&object("Environment", "dev", dev)).await;
+        self.deployment.artifact("cart", "cart", OLD_IMAGE, configuration).await;
+        self.deployment.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
     }
 }
 
-impl Story for OneDeployment {
-    fn stage(&self) -> &Stage {
-        &self.shop.stage
+impl Scenario for OneDeployment {
+    fn control(&self) -> &OperatorFixture {
+        &self.deployment.control
     }
 
-    fn stage_mut(&mut self) -> &mut Stage {
-        &mut self.shop.stage
+    fn control_mut(&mut self) -> &mut OperatorFixture {
+        &mut self.deployment.control
     }
 
     fn planes(&self) -> Vec<(&'static str, &Proxy)> {
         let other = self.other.iter().map(|other| ("other", &other.proxy));
-        [("plane", &self.shop.plane.proxy)].into_iter().chain(other).collect()
+        [("plane", &self.deployment.plane.proxy)].into_iter().chain(other).collect()
     }
 
-    fn chapters(&self) -> Vec<&'static str> {
-        let mut chapters = vec!["created", "edited", "reduced", "deleted", "closed"];
+    fn phases(&self) -> Vec<&'static str> {
+        let mut phases = vec!["created", "edited", "reduced", "deleted", "closed"];
         if self.other.is_some() {
-            chapters.insert(3, "moved");
+            phases.insert(3, "moved");
         }
-        chapters
+        phases
     }
 
-    fn is_killed_in(&self, chapter: &str) -> bool {
-        self.other.is_none() || ["moved", "deleted"].contains(&chapter)
+    fn is_killed_in(&self, phase: &str) -> bool {
+        self.other.is_none() || ["moved", "deleted"].contains(&phase)
     }
 
-    async fn tell(&self, chapter: &str) {
-        match chapter {
+    async fn act(&self, phase: &str) {
+        match phase {
             "created" => self.create().await,
             // In one step: two would be two rollouts, or one.
             "edited" => {
@@ -233,31 +234,31 @@ impl Story for OneDeployment {
                 let templates = json!([guarded("items:write", "new.acme.example")]);
                 let configuration = json!({"application": application, "endpointTemplates": templates});
                 let spec = json!({"targetArtifact": image, "configuration": configuration});
-                self.shop.edit_artifact("cart", spec).await;
+                self.deployment.edit_artifact("cart", spec).await;
             }
             "reduced" => {
                 let application = json!({"envFrom": null, "scaling": null});
                 let configuration = json!({"endpointTemplates": null, "application": application});
-                self.shop.edit_artifact("cart", json!({"configuration": configuration})).await;
+                self.deployment.edit_artifact("cart", json!({"configuration": configuration})).await;
             }
             "moved" => {
                 let spec = json!({"spec": {"dataPlaneRef": "other"}});
-                self.shop.stage.patch::<Environment>("acme/dev", spec).await;
+                self.deployment.control.patch::<Environment>("acme/dev", spec).await;
             }
-            "deleted" => self.shop.stage.delete::<Deployment>("acme/cart").await,
+            "deleted" => self.deployment.control.delete::<Deployment>("acme/cart").await,
             _ => {
-                self.shop.stage.delete::<DeployableArtifact>("acme/cart").await;
-                self.shop.stage.delete::<Environment>("acme/dev").await;
+                self.deployment.control.delete::<DeployableArtifact>("acme/cart").await;
+                self.deployment.control.delete::<Environment>("acme/dev").await;
             }
         }
     }
 
-    async fn is_over(&self, chapter: &str) -> bool {
+    async fn is_over(&self, phase: &str) -> bool {
         let deployment = self.find::<Deployment>("cart").await;
         let environment = self.find::<Environment>("dev").await;
-        let api: Api<Endpoint> = Api::namespaced(self.shop.stage.client.clone(), "acme");
+        let api: Api<Endpoint> = Api::namespaced(self.deployment.control.client.clone(), "acme");
         let endpoints = api.list(&kube::api::ListParams::default()).await.unwrap().items;
-        let claims: Api<HostnameClaim> = Api::all(self.shop.stage.client.clone());
+        let claims: Api<HostnameClaim> = Api::all(self.deployment.control.client.clone());
         let claims = claims.list(&kube::api::ListParams::default()).await.unwrap().items.len();
         // It says whether the environment is there.
         let pipeline = self.find::<DeploymentPipeline>("default").await.unwrap();
@@ -266,19 +267,19 @@ impl Story for OneDeployment {
             return false;
         }
         let Some(environment) = environment else {
-            return chapter == "closed" && self.find::<DeployableArtifact>("cart").await.is_none();
+            return phase == "closed" && self.find::<DeployableArtifact>("cart").await.is_none();
         };
         let Some(deployment) = deployment else {
-            return chapter == "deleted" && endpoints.is_empty() && claims == 0;
+            return phase == "deleted" && endpoints.is_empty() && claims == 0;
         };
         let Some(status) = &deployment.status else { return false };
-        let (image, all, ways_in): (_, &[&str], _) = match chapter {
+        let (image, all, ways_in): (_, &[&str], _) = match phase {
             "created" => (OLD_IMAGE, &FULL, 1),
             "edited" => (NEW_IMAGE, &FULL, 1),
             "reduced" | "moved" => (NEW_IMAGE, &REDUCED, 0),
             _ => return false,
         };
-        let plane = if chapter == "moved" { "other" } else { "plane" };
+        let plane = if phase == "moved" { "other" } else { "plane" };
         let recorded: Vec<&str> = environment
             .status
             .iter()
@@ -303,8 +304,8 @@ impl Story for OneDeployment {
             && recorded == [plane]
     }
 
-    async fn state(&self, chapter: &str) -> Vec<Value> {
-        if chapter == "deleted" {
+    async fn state(&self, phase: &str) -> Vec<Value> {
+        if phase == "deleted" {
             self.nothing_owned().await;
             self.until_collected().await;
         }

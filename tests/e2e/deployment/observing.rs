@@ -3,35 +3,36 @@
 use kantor_testbed::proxy::{Action, Fault, Match, Verb};
 use serde_json::json;
 
-use super::support::{IMAGE, Shop, item};
+use super::support::{DeploymentFixture, IMAGE, item};
 use crate::{observing::looked_at, support::PATIENCE};
 
 const NEXT: &str = "registry.example.com/cart:2";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_image_is_never_called_ready_by_the_health_of_the_old_one() {
-    let shop = Shop::open().await;
-    shop.artifact("cart", "cart", IMAGE, json!({})).await;
-    shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
-    let deployment = shop.ready("cart").await;
+    let fixture = DeploymentFixture::open().await;
+    fixture.artifact("cart", "cart", IMAGE, json!({})).await;
+    fixture.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+    let deployment = fixture.ready("cart").await;
     let workload = item(&deployment, "Deployment").clone();
-    shop.quiet().await;
+    fixture.quiet().await;
 
     // The watch does not tell of the change.
     let watches = Match::new().verb(Verb::Watch).group("apps").resource("deployments");
     let hidden = Action::hide_events_of(&workload.name);
-    let blind = shop.plane.proxy.fault(Fault::when(watches).then(hidden));
-    let mark = shop.stage.proxy.mark();
-    shop.edit_artifact("cart", json!({"targetArtifact": {"fromImageRef": {"tag": NEXT}}})).await;
+    let blind = fixture.plane.proxy.fault(Fault::when(watches).then(hidden));
+    let mark = fixture.control.proxy.mark();
+    fixture.edit_artifact("cart", json!({"targetArtifact": {"fromImageRef": {"tag": NEXT}}})).await;
     blind.await_hit(PATIENCE).await.unwrap();
-    shop.until("it says that the image is new", "cart", |found| {
-        (found.status.as_ref()?.image.as_deref() == Some(NEXT)).then_some(())
-    })
-    .await;
+    fixture
+        .until("it says that the image is new", "cart", |found| {
+            (found.status.as_ref()?.image.as_deref() == Some(NEXT)).then_some(())
+        })
+        .await;
     let touch = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/touched": "yes"}}});
-    let touching = shop.stage.patch::<kantor_api::Deployment>("acme/cart", touch);
-    looked_at(&shop.stage, &["deployment"], touching).await;
-    let told = shop.stage.proxy.writes_since(mark).resource("deployments/status");
+    let touching = fixture.control.patch::<kantor_api::Deployment>("acme/cart", touch);
+    looked_at(&fixture.control, &["deployment"], touching).await;
+    let told = fixture.control.proxy.writes_since(mark).resource("deployments/status");
     for write in told.iter() {
         let status = write.body.json().unwrap()["status"].take();
         let ready =
@@ -43,10 +44,11 @@ async fn a_new_image_is_never_called_ready_by_the_health_of_the_old_one() {
     // It sees again: the next event of the workload tells of all.
     blind.remove();
     let event = json!({"metadata": {"annotations": {"example.com/seen": "yes"}}});
-    shop.plane.patch("apps/v1/Deployment", &workload.namespace, &workload.name, event).await;
-    shop.until("it is ready with the new image", "cart", |found| {
-        let is_new = found.status.as_ref()?.image.as_deref() == Some(NEXT);
-        (is_new && crate::support::is_ready(found)).then_some(())
-    })
-    .await;
+    fixture.plane.patch("apps/v1/Deployment", &workload.namespace, &workload.name, event).await;
+    fixture
+        .until("it is ready with the new image", "cart", |found| {
+            let is_new = found.status.as_ref()?.image.as_deref() == Some(NEXT);
+            (is_new && crate::support::is_ready(found)).then_some(())
+        })
+        .await;
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::support::{full_plane, item};
-use crate::support::{PATIENCE, Stage, is_ready};
+use crate::support::{OperatorFixture, PATIENCE, is_ready};
 
 /// Every document of the samples, by the order of the files.
 fn documents() -> Vec<String> {
@@ -33,13 +33,13 @@ fn shuffled(documents: &[String]) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Applies documents one after the other; those that cannot be, for want of their namespace, after the others.
-async fn apply_all(stage: &Stage, documents: Vec<String>) {
+async fn apply_all(control: &OperatorFixture, documents: Vec<String>) {
     let left = Mutex::new(documents);
     wait::until("all samples are applied", PATIENCE, || async {
         let mut left = left.lock().await;
         let mut why = String::new();
         for document in std::mem::take(&mut *left) {
-            if let Err(error) = apply::apply_yaml(&stage.client, &document).await {
+            if let Err(error) = apply::apply_yaml(&control.client, &document).await {
                 why = format!("{error:#}");
                 left.push(document);
             }
@@ -52,15 +52,15 @@ async fn apply_all(stage: &Stage, documents: Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_samples_become_ready_in_whatever_order_they_are_applied() {
-    let (stage, development, production) =
-        tokio::join!(Stage::start(), full_plane("development"), full_plane("production"));
+    let (control, development, production) =
+        tokio::join!(OperatorFixture::start(), full_plane("development"), full_plane("production"));
     for plane in [&development, &production] {
         // One of the samples is a Release.
         plane.cluster.any_release_kubeconfig().await.unwrap();
     }
     let options = Options::default();
     let mut before = vec![];
-    for client in [&stage.client, &development.client, &production.client] {
+    for client in [&control.client, &development.client, &production.client] {
         before.push(Snapshot::settled(client, &options, PATIENCE).await.unwrap());
     }
     let mut documents = documents();
@@ -70,9 +70,9 @@ async fn the_samples_become_ready_in_whatever_order_they_are_applied() {
         documents.push(secret.to_string());
     }
     for documents in shuffled(&documents).take(3) {
-        apply_all(&stage, documents).await;
+        apply_all(&control, documents).await;
         for (name, replicas) in [("greeter-development", 1), ("greeter-production", 2)] {
-            let deployment = stage
+            let deployment = control
                 .until(&format!("{name} is ready"), &format!("acme/{name}"), |found: Option<&Deployment>| {
                     found.filter(|found| is_ready(*found)).cloned()
                 })
@@ -82,14 +82,15 @@ async fn the_samples_become_ready_in_whatever_order_they_are_applied() {
             let live = plane.get("apps/v1/Deployment", &workload.namespace, &workload.name).await.unwrap();
             assert_eq!(live["metadata"]["labels"]["component-name"], "greeter");
         }
-        stage
+        control
             .until("the release is ready", "acme/greeter-extras", |found: Option<&kantor_api::Release>| {
                 found.filter(|found| is_ready(*found)).map(|_| ())
             })
             .await;
-        stage.delete::<Organization>("acme").await;
-        stage.until_gone::<Organization>("acme").await;
-        for (before, client) in before.iter().zip([&stage.client, &development.client, &production.client]) {
+        control.delete::<Organization>("acme").await;
+        control.until_gone::<Organization>("acme").await;
+        for (before, client) in before.iter().zip([&control.client, &development.client, &production.client])
+        {
             assert_nothing_left(before, client, PATIENCE).await;
         }
     }

@@ -15,34 +15,34 @@ use serde_json::{Value, json};
 pub use crate::release::support::Plane;
 use crate::{
     acme::{acme_with, environment, object, plane_ready, register},
-    support::{PATIENCE, Stage, condition, is_ready},
+    support::{OperatorFixture, PATIENCE, condition, is_ready},
 };
 
 /// A plane that runs pods, with everything that Deployments may use.
 pub async fn full_plane(name: &str) -> Plane {
     let cluster =
         Cluster::builder().name(name).controllers(true).scheduler(true).nodes(2).crds(&CrdBundle::USED);
-    Plane::without_releases(cluster.start().await.unwrap()).await
+    Plane::without_releases(cluster.share().await.unwrap()).await
 }
 
 /// The operator, organization `acme`, plane `plane`, environment `dev` on it, and component `cart` of project `shop`.
-pub struct Shop {
+pub struct DeploymentFixture {
     // The operator ends before what it talks to.
-    pub stage: Stage,
+    pub control: OperatorFixture,
     pub plane: Plane,
 }
 
-impl Shop {
+impl DeploymentFixture {
     pub async fn open() -> Self {
         Self::open_with(&[]).await
     }
 
-    /// As [`Shop::open`], with further arguments of the operator.
+    /// As [`DeploymentFixture::open`], with further arguments of the operator.
     pub async fn open_with(arguments: &[&str]) -> Self {
         let opening = async {
-            let shop = Self::empty_with(arguments).await;
-            shop.furnish().await;
-            shop
+            let fixture = Self::empty_with(arguments).await;
+            fixture.seed().await;
+            fixture
         };
         Box::pin(opening).await
     }
@@ -53,15 +53,15 @@ impl Shop {
     }
 
     async fn empty_with(arguments: &[&str]) -> Self {
-        let (stage, plane) =
+        let (control, plane) =
             Box::pin(async { tokio::join!(acme_with(arguments), full_plane("plane")) }).await;
-        Self { stage, plane }
+        Self { control, plane }
     }
 
     /// Plane, environment, pipeline, project and component.
-    pub async fn furnish(&self) {
+    pub async fn seed(&self) {
         self.register("plane", &self.plane).await;
-        environment(&self.stage, "dev", "plane").await;
+        environment(&self.control, "dev", "plane").await;
         self.project().await;
     }
 
@@ -69,16 +69,16 @@ impl Shop {
     pub async fn project(&self) {
         let pipeline =
             json!({"promotionPaths": [{"sourceEnvironmentRef": "dev", "targetEnvironmentRefs": []}]});
-        self.stage.create::<DeploymentPipeline>(&object("DeploymentPipeline", "default", pipeline)).await;
-        self.stage
+        self.control.create::<DeploymentPipeline>(&object("DeploymentPipeline", "default", pipeline)).await;
+        self.control
             .create::<Project>(&object("Project", "shop", json!({"deploymentPipelineRef": "default"})))
             .await;
         self.component("cart", "Service").await;
     }
 
     pub async fn register(&self, name: &str, plane: &Plane) {
-        register(&self.stage, name, &plane.kubeconfig).await;
-        plane_ready(&self.stage, name).await;
+        register(&self.control, name, &plane.kubeconfig).await;
+        plane_ready(&self.control, name).await;
     }
 
     /// A component with its track `main`.
@@ -89,9 +89,9 @@ impl Shop {
             &[("project", "shop")],
             json!({"owner": {"projectName": "shop"}, "type": type_}),
         );
-        self.stage.create::<Component>(&component).await;
+        self.control.create::<Component>(&component).await;
         let labels = [("project", "shop"), ("component", name), ("name", "main")];
-        self.stage
+        self.control
             .create::<DeploymentTrack>(&labelled(
                 "DeploymentTrack",
                 &format!("{name}-main"),
@@ -106,7 +106,7 @@ impl Shop {
         let labels = [("project", "shop"), ("component", component), ("deployment-track", "main")];
         let spec =
             json!({"targetArtifact": {"fromImageRef": {"tag": image}}, "configuration": configuration});
-        self.stage.create::<DeployableArtifact>(&labelled("DeployableArtifact", name, &labels, spec)).await;
+        self.control.create::<DeployableArtifact>(&labelled("DeployableArtifact", name, &labels, spec)).await;
     }
 
     /// A Deployment of a component's artifact to an environment.
@@ -117,11 +117,11 @@ impl Shop {
             ("deployment-track", "main"),
             ("environment", environment),
         ];
-        self.stage.create::<Deployment>(&labelled("Deployment", name, &labels, spec)).await
+        self.control.create::<Deployment>(&labelled("Deployment", name, &labels, spec)).await
     }
 
     pub async fn until<T>(&self, what: &str, name: &str, seen: impl Fn(&Deployment) -> Option<T>) -> T {
-        self.stage.until(what, &format!("acme/{name}"), |found: Option<&Deployment>| seen(found?)).await
+        self.control.until(what, &format!("acme/{name}"), |found: Option<&Deployment>| seen(found?)).await
     }
 
     pub async fn ready(&self, name: &str) -> Deployment {
@@ -132,7 +132,7 @@ impl Shop {
     }
 
     /// Waits until a condition of the Deployment, as it now is, has this status and reason; returns its message.
-    pub async fn says(&self, name: &str, type_: &str, status: &str, reason: &str) -> String {
+    pub async fn wait_condition(&self, name: &str, type_: &str, status: &str, reason: &str) -> String {
         self.until(&format!("Deployment {name} says {type_}={status} {reason}"), name, |found| {
             let observed = found.status.as_ref()?.observed_generation;
             let said = condition(found, type_)?;
@@ -143,12 +143,12 @@ impl Shop {
 
     /// Changes the spec of an artifact by a merge patch.
     pub async fn edit_artifact(&self, name: &str, spec: Value) {
-        self.stage.patch::<DeployableArtifact>(&format!("acme/{name}"), json!({"spec": spec})).await;
+        self.control.patch::<DeployableArtifact>(&format!("acme/{name}"), json!({"spec": spec})).await;
     }
 
     /// Waits until the operator has seen an artifact as it now is. Whoever is woken by it is woken before it says so.
     pub async fn until_seen(&self, artifact: &str) {
-        self.stage.until_ready::<DeployableArtifact>(&format!("acme/{artifact}")).await;
+        self.control.until_ready::<DeployableArtifact>(&format!("acme/{artifact}")).await;
     }
 
     /// Changes the configuration of the workload of an artifact by a merge patch.
@@ -185,10 +185,10 @@ impl Shop {
     pub async fn quiet(&self) {
         let quiet = Duration::from_secs(1);
         wait::until("the operator has nothing to do", PATIENCE, || async {
-            let (here, there) = (self.stage.proxy.mark(), self.plane.proxy.mark());
+            let (here, there) = (self.control.proxy.mark(), self.plane.proxy.mark());
             tokio::time::sleep(quiet).await;
             let calls = self.plane.calls_since(there);
-            let requests = self.stage.proxy.since(here);
+            let requests = self.control.proxy.since(here);
             let idle = calls.is_empty() && requests.is_empty();
             Ok(if idle { Seen::Done(()) } else { Seen::NotYet(format!("{requests}\n{calls}")) })
         })
@@ -197,8 +197,8 @@ impl Shop {
     }
 
     pub async fn delete(&self, name: &str) {
-        self.stage.delete::<Deployment>(&format!("acme/{name}")).await;
-        self.stage.until_gone::<Deployment>(&format!("acme/{name}")).await;
+        self.control.delete::<Deployment>(&format!("acme/{name}")).await;
+        self.control.until_gone::<Deployment>(&format!("acme/{name}")).await;
     }
 }
 
@@ -245,16 +245,17 @@ pub fn endpoint(name: &str, port: u16) -> Value {
 }
 
 /// Points the environment to another plane.
-pub(super) async fn move_to(shop: &Shop, plane: &str) {
-    shop.stage.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": plane}})).await;
+pub(super) async fn move_to(fixture: &DeploymentFixture, plane: &str) {
+    fixture.control.patch::<Environment>("acme/dev", json!({"spec": {"dataPlaneRef": plane}})).await;
 }
 
 /// Waits until the Deployment is ready on a plane and nothing is left to clean.
-pub(super) async fn settled_on(shop: &Shop, plane: &str) -> Deployment {
-    shop.until(&format!("it is on {plane}"), "cart", |found| {
-        let status = found.status.as_ref()?;
-        let there = status.data_plane.as_ref()?.name == plane && status.cleaning.is_empty();
-        (there && is_ready(found)).then(|| found.clone())
-    })
-    .await
+pub(super) async fn settled_on(fixture: &DeploymentFixture, plane: &str) -> Deployment {
+    fixture
+        .until(&format!("it is on {plane}"), "cart", |found| {
+            let status = found.status.as_ref()?;
+            let there = status.data_plane.as_ref()?.name == plane && status.cleaning.is_empty();
+            (there && is_ready(found)).then(|| found.clone())
+        })
+        .await
 }

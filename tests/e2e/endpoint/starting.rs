@@ -5,9 +5,9 @@ use kantor_testbed::proxy::{Action, Fault, FaultHandle, Match, Verb};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::support::{HTTP_ROUTE, Mall, SECURITY_POLICY, name, oauth2, open, template};
+use super::support::{EndpointFixture, HTTP_ROUTE, SECURITY_POLICY, name, oauth2, open, template};
 use crate::{
-    acme::{plane_ready, plane_says},
+    acme::{plane_ready, wait_plane_condition},
     support::{PATIENCE, condition},
 };
 
@@ -22,33 +22,33 @@ fn guarded() -> Value {
 }
 
 /// From now on the plane leaves a group out of what it says that it serves.
-fn without(mall: &Mall, group: &str) -> FaultHandle {
+fn without(fixture: &EndpointFixture, group: &str) -> FaultHandle {
     let groups = Match::new().path("/apis");
-    mall.shop.plane.proxy.fault(Fault::when(groups).then(Action::without_group(group)))
+    fixture.deployment.plane.proxy.fault(Fault::when(groups).then(Action::without_group(group)))
 }
 
 /// Loses the plane.
-async fn lose(mall: &Mall) {
-    mall.shop.plane.proxy.refuse(true);
-    plane_says(&mall.shop.stage, "plane", "Unknown", "DataPlaneUnreachable").await;
+async fn lose(fixture: &EndpointFixture) {
+    fixture.deployment.plane.proxy.refuse(true);
+    wait_plane_condition(&fixture.deployment.control, "plane", "Unknown", "DataPlaneUnreachable").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guards_and_isolation_stay_while_a_plane_that_starts_does_not_serve_all_kinds() {
-    let mall = Mall::open().await;
-    mall.deploy(json!([guarded()])).await;
-    let endpoint = mall.ready(&name("api")).await;
-    let guards = mall.names(SECURITY_POLICY, &endpoint).await;
+    let fixture = EndpointFixture::open().await;
+    fixture.deploy(json!([guarded()])).await;
+    let endpoint = fixture.ready(&name("api")).await;
+    let guards = fixture.names(SECURITY_POLICY, &endpoint).await;
     assert!(!guards.is_empty());
-    mall.shop.quiet().await;
-    let (stage, proxy) = (&mall.shop.stage, &mall.shop.plane.proxy);
+    fixture.deployment.quiet().await;
+    let (control, proxy) = (&fixture.deployment.control, &fixture.deployment.plane.proxy);
     let mark = proxy.mark();
 
-    lose(&mall).await;
-    let groups = [without(&mall, GATEWAY_API), without(&mall, "cilium.io")];
+    lose(&fixture).await;
+    let groups = [without(&fixture, GATEWAY_API), without(&fixture, "cilium.io")];
     proxy.refuse(false);
-    plane_ready(stage, "plane").await;
-    let said = mall
+    plane_ready(control, "plane").await;
+    let said = fixture
         .until("it says what is not known", &name("api"), |found| {
             let said = condition(found, "Ready")?;
             said.1.starts_with("Capability").then_some(said)
@@ -58,29 +58,29 @@ async fn guards_and_isolation_stay_while_a_plane_that_starts_does_not_serve_all_
     assert!(deleted.is_empty(), "{deleted}");
     assert_eq!((said.0.as_str(), said.1.as_str()), ("Unknown", "CapabilityUnknown"), "{said:?}");
     assert!(said.2.contains("HTTPRoute"), "{said:?}");
-    let message = mall.shop.says("cart", "Ready", "Unknown", "CapabilityUnknown").await;
+    let message = fixture.deployment.wait_condition("cart", "Ready", "Unknown", "CapabilityUnknown").await;
     assert!(message.contains("CiliumNetworkPolicy"), "{message}");
 
     drop(groups);
-    mall.ready(&name("api")).await;
-    mall.shop.ready("cart").await;
-    assert_eq!(mall.names(SECURITY_POLICY, &endpoint).await, guards);
+    fixture.ready(&name("api")).await;
+    fixture.deployment.ready("cart").await;
+    assert_eq!(fixture.names(SECURITY_POLICY, &endpoint).await, guards);
 
     // One that says that it is not ready is not asked what it serves.
-    lose(&mall).await;
+    lose(&fixture).await;
     let unready = proxy.fault(Fault::when(Match::new().path("/readyz")).then(Action::status(500)));
     let asked = proxy.mark();
     proxy.refuse(false);
     unready.await_hits(2, PATIENCE).await.unwrap();
     let told =
         |found: Option<&DataPlane>| condition(found?, "Ready").filter(|said| said.2.contains("/readyz"));
-    let said = stage.until("it says that it is not ready", "acme/plane", told).await;
+    let said = control.until("it says that it is not ready", "acme/plane", told).await;
     assert_eq!((said.0.as_str(), said.1.as_str()), ("Unknown", "DataPlaneUnreachable"), "{said:?}");
     let since = proxy.since(asked).filter(|request| request.target.path == "/apis");
     assert!(since.is_empty(), "{since}");
     unready.remove();
-    mall.ready(&name("api")).await;
-    mall.shop.ready("cart").await;
+    fixture.ready(&name("api")).await;
+    fixture.deployment.ready("cart").await;
     let written = proxy.writes_since(mark);
     let other = written.filter(|write| write.verb() == Verb::Delete || write.resource() == "networkpolicies");
     assert!(other.is_empty(), "{other}");
@@ -88,33 +88,33 @@ async fn guards_and_isolation_stay_while_a_plane_that_starts_does_not_serve_all_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_deleted_meanwhile_is_held_until_its_routes_have_gone() {
-    let mall = Mall::open().await;
-    mall.deploy(json!([guarded()])).await;
-    let endpoint = mall.ready(&name("api")).await;
+    let fixture = EndpointFixture::open().await;
+    fixture.deploy(json!([guarded()])).await;
+    let endpoint = fixture.ready(&name("api")).await;
     let path = format!("acme/{}", name("api"));
-    let stage = &mall.shop.stage;
-    lose(&mall).await;
-    stage.delete::<Deployment>("acme/cart").await;
-    let partial = without(&mall, GATEWAY_API);
-    mall.shop.plane.proxy.refuse(false);
-    plane_ready(stage, "plane").await;
+    let control = &fixture.deployment.control;
+    lose(&fixture).await;
+    control.delete::<Deployment>("acme/cart").await;
+    let partial = without(&fixture, GATEWAY_API);
+    fixture.deployment.plane.proxy.refuse(false);
+    plane_ready(control, "plane").await;
     // The first kind of routes that the plane defines and does not serve is named.
     let unserved = format!("{GATEWAY_API} is defined there and not served yet");
     let told = |found: &Endpoint| condition(found, "Finalizing").filter(|said| said.2.contains(&unserved));
-    let held = stage
+    let held = control
         .until("it waits, or has gone", &path, |found: Option<&Endpoint>| match found {
             Some(found) => told(found).map(|_| true),
             None => Some(false),
         })
         .await;
-    assert!(held, "its routes are still there: {:?}", mall.names(HTTP_ROUTE, &endpoint).await);
+    assert!(held, "its routes are still there: {:?}", fixture.names(HTTP_ROUTE, &endpoint).await);
     // Nobody gets the host while the route may still be there, nor do guards go before routes.
-    assert!(mall.claims().await.iter().any(|(host, _)| host == "shop.acme.example"));
-    assert!(!mall.names(SECURITY_POLICY, &endpoint).await.is_empty());
-    assert!(!stage.there::<Endpoint>(&path).await.finalizers().is_empty());
+    assert!(fixture.claims().await.iter().any(|(host, _)| host == "shop.acme.example"));
+    assert!(!fixture.names(SECURITY_POLICY, &endpoint).await.is_empty());
+    assert!(!control.wait_exists::<Endpoint>(&path).await.finalizers().is_empty());
 
     partial.remove();
-    stage.until_gone::<Deployment>("acme/cart").await;
-    assert_eq!(mall.names(HTTP_ROUTE, &endpoint).await, [""; 0]);
-    assert_eq!(mall.claims().await, []);
+    control.until_gone::<Deployment>("acme/cart").await;
+    assert_eq!(fixture.names(HTTP_ROUTE, &endpoint).await, [""; 0]);
+    assert_eq!(fixture.claims().await, []);
 }

@@ -1,12 +1,12 @@
-//! A shop whose plane has gateways.
+//! A fixture whose plane has gateways.
 
 use kantor_api::{DataPlane, Endpoint, Environment, HostnameClaim};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::{
-    deployment::support::{IMAGE, Shop},
-    gateway::{self, StandIn},
+    deployment::support::{DeploymentFixture, IMAGE},
+    gateway::{self, FakeGateway},
     support::{condition, is_ready},
 };
 
@@ -23,52 +23,57 @@ pub const OF_CART: [(&str, &str); 5] = [
     ("deployment", "cart"),
 ];
 
-/// A shop whose plane has gateways, and somebody who plays them.
-pub struct Mall {
+/// A fixture whose plane has gateways, and somebody who plays them.
+pub struct EndpointFixture {
     // Drops before the clusters.
-    pub stand_in: StandIn,
-    pub shop: Shop,
+    pub fake_gateway: FakeGateway,
+    pub deployment: DeploymentFixture,
 }
 
-impl Mall {
+impl EndpointFixture {
     pub async fn open() -> Self {
-        let shop = Shop::open().await;
-        Self::with(shop).await
+        let fixture = DeploymentFixture::open().await;
+        Self::with(fixture).await
     }
 
-    pub async fn with(shop: Shop) -> Self {
-        gateway::gateways(&shop.plane).await;
-        let stand_in = StandIn::on(&shop.plane);
-        gateway::at_work(&shop.plane).await;
-        let mall = Self { stand_in, shop };
-        mall.configure("plane", "dev").await;
-        mall
+    pub async fn with(fixture: DeploymentFixture) -> Self {
+        gateway::gateways(&fixture.plane).await;
+        let fake_gateway = FakeGateway::on(&fixture.plane);
+        gateway::at_work(&fixture.plane).await;
+        let fixture = Self { fake_gateway, deployment: fixture };
+        fixture.configure("plane", "dev").await;
+        fixture
     }
 
     /// Gives a plane and its environment their hosts.
     pub async fn configure(&self, plane: &str, environment: &str) {
         let hosts = json!({"spec": {"gateway": {
             "publicVirtualHost": "apis.example.com", "organizationVirtualHost": "int.example.com"}}});
-        self.shop.stage.patch::<DataPlane>(&format!("acme/{plane}"), hosts).await;
+        self.deployment.control.patch::<DataPlane>(&format!("acme/{plane}"), hosts).await;
         let gateway = json!({"spec": {"gateway": {
             "dnsPrefix": environment, "security": {"remoteJwks": {"uri": "https://idp.example/jwks"}}}}});
-        self.shop.stage.patch::<Environment>(&format!("acme/{environment}"), gateway).await;
+        self.deployment.control.patch::<Environment>(&format!("acme/{environment}"), gateway).await;
     }
 
     /// Deploys component `cart` with these endpoint templates, and waits until it runs.
     pub async fn deploy(&self, templates: Value) {
-        self.shop.artifact("cart", "cart", IMAGE, json!({"endpointTemplates": templates})).await;
-        self.shop.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
-        self.shop.ready("cart").await;
+        self.deployment.artifact("cart", "cart", IMAGE, json!({"endpointTemplates": templates})).await;
+        self.deployment.deploy("cart", "cart", "dev", json!({"deploymentArtifactRef": "cart"})).await;
+        self.deployment.ready("cart").await;
     }
 
     pub async fn edit(&self, templates: Value) {
-        self.shop.edit_artifact("cart", json!({"configuration": {"endpointTemplates": templates}})).await;
+        self.deployment
+            .edit_artifact("cart", json!({"configuration": {"endpointTemplates": templates}}))
+            .await;
     }
 
     /// Waits until an Endpoint is as `seen` says.
     pub async fn until<T>(&self, what: &str, name: &str, seen: impl Fn(&Endpoint) -> Option<T>) -> T {
-        self.shop.stage.until(what, &format!("acme/{name}"), |found: Option<&Endpoint>| seen(found?)).await
+        self.deployment
+            .control
+            .until(what, &format!("acme/{name}"), |found: Option<&Endpoint>| seen(found?))
+            .await
     }
 
     /// Waits until an Endpoint is ready as it now is.
@@ -80,8 +85,8 @@ impl Mall {
         .await
     }
 
-    /// Waits until `Ready` of an Endpoint has this status and reason; tells the message.
-    pub async fn says(&self, name: &str, status: &str, reason: &str) -> String {
+    /// Waits until `Ready` of an Endpoint has this status and reason; returns the message.
+    pub async fn wait_condition(&self, name: &str, status: &str, reason: &str) -> String {
         self.until(&format!("Endpoint {name} says {status} {reason}"), name, |found| {
             let said = condition(found, "Ready")?;
             (said.0 == status && said.1 == reason).then_some(said.2)
@@ -100,13 +105,13 @@ impl Mall {
     pub async fn objects(&self, kind: &str, endpoint: &Endpoint) -> Vec<Value> {
         let selector = format!("openchoreo.dev/owner-uid={}", endpoint.uid().unwrap());
         let params = kube::api::ListParams::default().labels(&selector);
-        let list = self.shop.plane.api(kind, "").list(&params).await.unwrap();
+        let list = self.deployment.plane.api(kind, "").list(&params).await.unwrap();
         list.items.iter().map(|object| serde_json::to_value(object).unwrap()).collect()
     }
 
     /// The claims of host names, by host and path, with the Endpoints that hold them.
     pub async fn claims(&self) -> Vec<(String, String)> {
-        let all: kube::Api<HostnameClaim> = kube::Api::all(self.shop.stage.client.clone());
+        let all: kube::Api<HostnameClaim> = kube::Api::all(self.deployment.control.client.clone());
         let claims = all.list(&kube::api::ListParams::default()).await.unwrap();
         let mut claims: Vec<_> = claims
             .iter()

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{
     serving::LONGER_THAN_A_CALL,
-    support::{Mall, name, open, template},
+    support::{EndpointFixture, name, open, template},
 };
 use crate::{
-    deployment::support::Shop,
+    deployment::support::DeploymentFixture,
     observing::{looks, until_connected, until_looked_at},
     release::support::start_operator,
     support::PATIENCE,
@@ -21,19 +21,19 @@ fn public(base: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_an_endpoint_whose_plane_is_lost_in_the_middle_of_the_work_nothing_else_is_told() {
-    let mall = Mall::with(Shop::open_with(&["--plane-timeout=10m"]).await).await;
-    mall.deploy(public("/v1")).await;
-    mall.ready(&name("api")).await;
-    mall.shop.quiet().await;
+    let fixture = EndpointFixture::with(DeploymentFixture::open_with(&["--plane-timeout=10m"]).await).await;
+    fixture.deploy(public("/v1")).await;
+    fixture.ready(&name("api")).await;
+    fixture.deployment.quiet().await;
 
     let applies = Match::new().verb(Verb::Apply).resource("httproutes");
-    let hung = mall.shop.plane.proxy.fault(Fault::when(applies).then(Action::Hang));
-    mall.edit(public("/v2")).await;
+    let hung = fixture.deployment.plane.proxy.fault(Fault::when(applies).then(Action::Hang));
+    fixture.edit(public("/v2")).await;
     hung.await_hit(PATIENCE).await.unwrap();
-    let mark = mall.shop.stage.proxy.mark();
-    let refused = mall.shop.plane.proxy.fault(Fault::when(Match::new()).then(Action::status(401)));
-    mall.says(&name("api"), "Unknown", "DataPlaneUnreachable").await;
-    let told = mall.shop.stage.proxy.writes_since(mark).resource("endpoints/status");
+    let mark = fixture.deployment.control.proxy.mark();
+    let refused = fixture.deployment.plane.proxy.fault(Fault::when(Match::new()).then(Action::status(401)));
+    fixture.wait_condition(&name("api"), "Unknown", "DataPlaneUnreachable").await;
+    let told = fixture.deployment.control.proxy.writes_since(mark).resource("endpoints/status");
     for write in told.iter() {
         let status = write.body.json().unwrap()["status"].take();
         let conditions = status["conditions"].as_array().unwrap();
@@ -42,68 +42,74 @@ async fn of_an_endpoint_whose_plane_is_lost_in_the_middle_of_the_work_nothing_el
     }
     hung.remove();
     refused.remove();
-    mall.ready(&name("api")).await;
+    fixture.ready(&name("api")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_is_not_guessed_while_the_gateways_are_not_known() {
-    let mut mall = Mall::open().await;
+    let mut fixture = EndpointFixture::open().await;
     // Not where anybody would look for it.
-    let gateways = mall.shop.plane.api("gateway.networking.k8s.io/v1/Gateway", "");
+    let gateways = fixture.deployment.plane.api("gateway.networking.k8s.io/v1/Gateway", "");
     for gateway in gateways.list(&kube::api::ListParams::default()).await.unwrap() {
         let (home, called) = (gateway.metadata.namespace.unwrap(), gateway.metadata.name.unwrap());
         let listeners = json!({"spec": {"listeners": [{"name": "odd", "protocol": "HTTP", "port": 8123,
             "allowedRoutes": {"namespaces": {"from": "All"}}}]}});
-        mall.shop.plane.patch("gateway.networking.k8s.io/v1/Gateway", &home, &called, listeners).await;
+        fixture
+            .deployment
+            .plane
+            .patch("gateway.networking.k8s.io/v1/Gateway", &home, &called, listeners)
+            .await;
     }
-    mall.deploy(public("/v1")).await;
-    mall.until("its address is told", &name("api"), |found| {
-        let status = found.status.as_ref()?;
-        status.address.as_ref()?.contains(":8123").then_some(())
-    })
-    .await;
-    mall.ready(&name("api")).await;
-    mall.shop.quiet().await;
+    fixture.deploy(public("/v1")).await;
+    fixture
+        .until("its address is told", &name("api"), |found| {
+            let status = found.status.as_ref()?;
+            status.address.as_ref()?.contains(":8123").then_some(())
+        })
+        .await;
+    fixture.ready(&name("api")).await;
+    fixture.deployment.quiet().await;
 
-    mall.shop.stage.operator.kill().unwrap();
-    mall.shop.stage.operator.ended().await.unwrap();
+    fixture.deployment.control.operator.kill().unwrap();
+    fixture.deployment.control.operator.ended().await.unwrap();
     let lists = Match::new().verb(Verb::List).verb(Verb::Watch).resource("gateways").always();
-    let failing = mall.shop.plane.proxy.fault(Fault::when(lists).then(Action::status(500)));
-    let mark = mall.shop.stage.proxy.mark();
-    start_operator(&mut mall.shop.stage, &["--plane-timeout=1s"]).await;
-    mall.shop.stage.operator.ready().await.unwrap();
-    until_connected(&mall.shop.stage).await;
+    let failing = fixture.deployment.plane.proxy.fault(Fault::when(lists).then(Action::status(500)));
+    let mark = fixture.deployment.control.proxy.mark();
+    start_operator(&mut fixture.deployment.control, &["--plane-timeout=1s"]).await;
+    fixture.deployment.control.operator.ready().await.unwrap();
+    until_connected(&fixture.deployment.control).await;
     failing.await_hit(PATIENCE).await.unwrap();
     // The first look may have come before the plane did.
     let path = format!("acme/{}", name("api"));
     for touch in ["once", "twice"] {
-        let before = looks(&mall.shop.stage, "endpoint").await;
+        let before = looks(&fixture.deployment.control, "endpoint").await;
         let touch = json!({"metadata": {"annotations": {"example.com/touched": touch}}});
-        mall.shop.stage.patch::<Endpoint>(&path, touch).await;
-        until_looked_at(&mall.shop.stage, "endpoint", before).await;
+        fixture.deployment.control.patch::<Endpoint>(&path, touch).await;
+        until_looked_at(&fixture.deployment.control, "endpoint", before).await;
     }
-    let told = mall.shop.stage.proxy.writes_since(mark).resource("endpoints/status");
+    let told = fixture.deployment.control.proxy.writes_since(mark).resource("endpoints/status");
     for write in told.iter() {
         let status = write.body.json().unwrap()["status"].take();
         assert!(status["address"].as_str().unwrap().contains(":8123"), "{status:#}");
     }
     drop(failing);
-    mall.ready(&name("api")).await;
+    fixture.ready(&name("api")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_is_not_called_ready_before_the_gateways_are_known() {
-    let mut mall = Mall::open().await;
-    mall.shop.stage.operator.kill().unwrap();
-    mall.shop.stage.operator.ended().await.unwrap();
+    let mut fixture = EndpointFixture::open().await;
+    fixture.deployment.control.operator.kill().unwrap();
+    fixture.deployment.control.operator.ended().await.unwrap();
     let lists = Match::new().verb(Verb::List).resource("gateways").always();
-    let slow = mall.shop.plane.proxy.fault(Fault::when(lists).then(Action::Delay(LONGER_THAN_A_CALL)));
-    let mark = mall.shop.stage.proxy.mark();
-    start_operator(&mut mall.shop.stage, &[]).await;
-    mall.deploy(public("/v1")).await;
-    mall.ready(&name("api")).await;
+    let slow =
+        fixture.deployment.plane.proxy.fault(Fault::when(lists).then(Action::Delay(LONGER_THAN_A_CALL)));
+    let mark = fixture.deployment.control.proxy.mark();
+    start_operator(&mut fixture.deployment.control, &[]).await;
+    fixture.deploy(public("/v1")).await;
+    fixture.ready(&name("api")).await;
     slow.await_hit(PATIENCE).await.unwrap();
-    let told = mall.shop.stage.proxy.writes_since(mark).resource("endpoints/status");
+    let told = fixture.deployment.control.proxy.writes_since(mark).resource("endpoints/status");
     let ready: Vec<Value> = told
         .iter()
         .map(|write| write.body.json().unwrap()["status"].take())

@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Stage, plane_kubeconfig};
+use crate::support::{OperatorFixture, PATIENCE, plane_kubeconfig};
 
 /// Kinds that say whether they are ready.
 const SAYING: [Kind; 7] = [
@@ -61,62 +61,69 @@ impl Item {
         format!("{} {}", self.kind, self.name)
     }
 
-    pub fn api(&self, stage: &Stage) -> Api<DynamicObject> {
-        Api::namespaced_with(stage.client.clone(), "acme", &self.kind.resource())
+    pub fn api(&self, control: &OperatorFixture) -> Api<DynamicObject> {
+        Api::namespaced_with(control.client.clone(), "acme", &self.kind.resource())
     }
 
-    pub async fn create(&self, stage: &Stage) {
+    pub async fn create(&self, control: &OperatorFixture) {
         let object: DynamicObject = serde_json::from_value(self.value.clone()).unwrap();
-        let created = self.api(stage).create(&PostParams::default(), &object).await;
+        let created = self.api(control).create(&PostParams::default(), &object).await;
         created.unwrap_or_else(|error| panic!("{}: {error}", self.title()));
     }
 
     /// Deletes it, unless it has gone already.
-    pub async fn delete(&self, stage: &Stage) {
-        match self.api(stage).delete(self.name, &DeleteParams::default()).await {
+    pub async fn delete(&self, control: &OperatorFixture) {
+        match self.api(control).delete(self.name, &DeleteParams::default()).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => panic!("{}: {error}", self.title()),
         }
     }
 
-    pub async fn patch(&self, stage: &Stage, patch: Value) {
-        self.api(stage).patch(self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    pub async fn patch(&self, control: &OperatorFixture, patch: Value) {
+        self.api(control).patch(self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    pub async fn get(&self, stage: &Stage) -> Option<DynamicObject> {
-        self.api(stage).get_opt(self.name).await.unwrap()
+    pub async fn get(&self, control: &OperatorFixture) -> Option<DynamicObject> {
+        self.api(control).get_opt(self.name).await.unwrap()
     }
 
     /// Waits until `seen` holds for it, or for its absence.
     pub async fn until<T>(
         &self,
-        stage: &Stage,
+        control: &OperatorFixture,
         what: &str,
         seen: impl Fn(Option<&DynamicObject>) -> Option<T>,
     ) -> T {
-        let api = self.api(stage);
+        let api = self.api(control);
         wait::until(&format!("{} {what}", self.title()), PATIENCE, || async {
             let object = api.get_opt(self.name).await?;
             Ok(seen(object.as_ref()).map_or_else(|| Seen::NotYet(format!("{object:#?}")), Seen::Done))
         })
         .await
-        .unwrap_or_else(|error| panic!("{error:#}\n{}", stage.operator.log()))
+        .unwrap_or_else(|error| panic!("{error:#}\n{}", control.operator.log()))
     }
 
-    pub async fn until_ready(&self, stage: &Stage) {
+    pub async fn until_ready(&self, control: &OperatorFixture) {
         let says = SAYING.contains(&self.kind);
-        self.until(stage, "is ready", |object| (!says || is_ready(object?)).then_some(())).await;
+        self.until(control, "is ready", |object| (!says || is_ready(object?)).then_some(())).await;
     }
 
-    pub async fn until_gone(&self, stage: &Stage) {
-        self.until(stage, "is gone", |object| object.is_none().then_some(())).await;
+    pub async fn until_gone(&self, control: &OperatorFixture) {
+        self.until(control, "is gone", |object| object.is_none().then_some(())).await;
     }
 
     /// Waits until the condition says so.
-    pub async fn until_says(&self, stage: &Stage, type_: &str, status: &str, reason: &str, message: &str) {
+    pub async fn until_says(
+        &self,
+        control: &OperatorFixture,
+        type_: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) {
         let what = format!("says {type_}={status}, {reason}: {message}");
-        self.until(stage, &what, |object| {
+        self.until(control, &what, |object| {
             let said = condition(object?, type_)?;
             (said["status"] == status
                 && said["reason"] == reason
@@ -127,9 +134,9 @@ impl Item {
     }
 
     /// Waits until it says that it does not become ready, and why.
-    pub async fn until_lacks(&self, stage: &Stage, reason: &str, message: &str) {
-        self.until_says(stage, "Ready", "False", reason, message).await;
-        self.until_says(stage, "Stalled", "True", reason, message).await;
+    pub async fn until_lacks(&self, control: &OperatorFixture, reason: &str, message: &str) {
+        self.until_says(control, "Ready", "False", reason, message).await;
+        self.until_says(control, "Stalled", "True", reason, message).await;
     }
 }
 
@@ -145,9 +152,9 @@ fn is_ready(object: &DynamicObject) -> bool {
 }
 
 /// A chain whose data plane is the control plane itself. Logical names differ from names where they may.
-pub async fn chain(stage: &Stage) -> Vec<Item> {
+pub async fn chain(control: &OperatorFixture) -> Vec<Item> {
     const IN_TRACK: [&str; 5] = ["acme", "shop", "greeter", "main", "dev"];
-    let kubeconfig = plane_kubeconfig(&stage.control_plane).await.to_yaml();
+    let kubeconfig = plane_kubeconfig(&control.control_plane).await.to_yaml();
     let mut secret = Item::new(Kind::Secret, "kubeconfig", "kubeconfig", &[], Value::Null);
     secret.value["stringData"] = json!({"kubeconfig": kubeconfig});
     secret.value.as_object_mut().unwrap().remove("spec");
@@ -228,28 +235,28 @@ pub fn shuffled(chain: &[Item], seed: u64) -> Vec<Item> {
 }
 
 /// Makes all, in this order, and waits until they are ready.
-pub async fn create_all(stage: &Stage, chain: &[Item]) {
+pub async fn create_all(control: &OperatorFixture, chain: &[Item]) {
     for item in chain {
-        item.create(stage).await;
+        item.create(control).await;
     }
     for item in chain {
-        item.until_ready(stage).await;
+        item.until_ready(control).await;
     }
 }
 
 /// Waits until nothing of the kinds of the chain is left.
-pub async fn until_all_gone(stage: &Stage, chain: &[Item]) {
+pub async fn until_all_gone(control: &OperatorFixture, chain: &[Item]) {
     let kinds: BTreeSet<Kind> = chain.iter().map(|item| item.kind).collect();
     wait::until("nothing is left", PATIENCE, || async {
         let mut left = vec![];
         for kind in &kinds {
             let api: Api<DynamicObject> =
-                Api::namespaced_with(stage.client.clone(), "acme", &kind.resource());
+                Api::namespaced_with(control.client.clone(), "acme", &kind.resource());
             let found = api.list(&ListParams::default()).await?;
             left.extend(found.into_iter().map(|object| format!("{kind} {}: {object:#?}", object.name_any())));
         }
         Ok(if left.is_empty() { Seen::Done(()) } else { Seen::NotYet(left.join("\n")) })
     })
     .await
-    .unwrap_or_else(|error| panic!("{error:#}\n{}", stage.operator.log()));
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", control.operator.log()));
 }

@@ -6,23 +6,23 @@ use kantor_testbed::proxy::{Action, Fault, Match, Record, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::support::{Theatre, at_home, config_map, definition, deployment, entry, home, pods};
+use super::support::{ReleaseFixture, at_home, config_map, definition, deployment, entry, home, pods};
 use crate::support::{PATIENCE, condition};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
     // Their namespace is there, so that they are the first thing to fail.
-    theatre.create("other", &[("it", config_map("other", json!({})))]).await;
-    theatre.ready("other").await;
+    fixture.create("other", &[("it", config_map("other", json!({})))]).await;
+    fixture.ready("other").await;
     let apply = |name: &str| Match::new().verb(Verb::Apply).resource("configmaps").name(name);
     let busy = Fault::when(apply("busy").times(2)).then(Action::too_many_requests(3));
     let busy = plane.proxy.fault(busy);
     let broken = plane.proxy.fault(Fault::when(apply("broken")).then(Action::status(500)));
     let mark = plane.proxy.mark();
     let port = json!({"spec": {"selector": {"app": "app"}, "ports": [{"port": 80}]}});
-    theatre
+    fixture
         .create(
             "shop",
             &[
@@ -38,7 +38,7 @@ async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
         .await;
 
     // What comes after them is there, and each tells what it lacks.
-    let release = theatre
+    let release = fixture
         .until("all is said", "shop", |release| {
             let status = release.status.as_ref()?;
             let failing = status.resources.iter().filter(|entry| entry.apply_error.is_some()).count();
@@ -46,7 +46,7 @@ async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
         })
         .await;
     for (kind, name) in [("v1/ConfigMap", "settings"), ("v1/Service", "app"), ("apps/v1/Deployment", "app")] {
-        plane.there(kind, &home(), name).await;
+        plane.wait_exists(kind, &home(), name).await;
     }
     for id in ["settings", "service", "app"] {
         assert_eq!(entry(&release, id).apply_error, None);
@@ -64,9 +64,9 @@ async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
 
     // The one that the server sent away comes back when it was told to, however often its Release is looked at.
     for touch in ["1", "2", "3"] {
-        theatre.annotate("shop", "touched", touch).await;
+        fixture.annotate("shop", "touched", touch).await;
     }
-    plane.there("v1/ConfigMap", &home(), "busy").await;
+    plane.wait_exists("v1/ConfigMap", &home(), "busy").await;
     let tries = plane.proxy.since(mark).verb(Verb::Apply).name("busy");
     assert_eq!(tries.len(), 3, "{tries}");
     for pair in tries.windows(2) {
@@ -78,10 +78,10 @@ async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
     broken.await_hits(3, PATIENCE).await.unwrap();
     let hits = broken.hits();
     drop(broken);
-    plane.there("v1/ConfigMap", &home(), "broken").await;
+    plane.wait_exists("v1/ConfigMap", &home(), "broken").await;
     let tries = plane.proxy.since(mark).verb(Verb::Apply).name("broken");
     assert!(tries.len() as u64 <= hits + 2, "{tries}");
-    let healed = theatre
+    let healed = fixture
         .until("all but one are applied", "shop", |release| {
             let status = release.status.as_ref()?;
             let failing: Vec<_> =
@@ -98,16 +98,16 @@ async fn objects_that_fail_hold_up_nobody_and_are_tried_again_in_their_time() {
         let applied = applied.filter(Record::committed);
         assert_eq!(applied.len(), 1, "{applied}");
     }
-    theatre.delete("shop").await;
+    fixture.delete("shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_cannot_be_made_is_told_and_tried_again() {
-    let theatre = Theatre::open().await;
+    let fixture = ReleaseFixture::open().await;
     let fault = Match::new().verb(Verb::Create).resource("namespaces");
-    let fault = theatre.plane.proxy.fault(Fault::when(fault).then(Action::status(403)));
-    theatre.create("shop", &[("it", config_map("it", json!({})))]).await;
-    let message = theatre
+    let fault = fixture.plane.proxy.fault(Fault::when(fault).then(Action::status(403)));
+    fixture.create("shop", &[("it", config_map("it", json!({})))]).await;
+    let message = fixture
         .until("it says so", "shop", |release| {
             let (status, reason, message) = condition(release, "Applied")?;
             (status == "False" && reason == "ApplyRefused").then_some(message)
@@ -115,24 +115,24 @@ async fn a_namespace_that_cannot_be_made_is_told_and_tried_again() {
         .await;
     assert!(message.contains(&home()) && message.contains("403"), "{message}");
     drop(fault);
-    theatre.ready("shop").await;
+    fixture.ready("shop").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_whose_kind_is_not_installed_waits_for_it() {
-    let theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
+    let plane = &fixture.plane;
     let widget = at_home("example.com/v1/Widget", "widget", json!({"spec": {"size": 1}}));
-    theatre.create("shop", &[("widget", widget), ("map", config_map("map", json!({})))]).await;
-    let message = theatre.says("shop", "Applied", "False", "ApplyWaiting").await;
+    fixture.create("shop", &[("widget", widget), ("map", config_map("map", json!({})))]).await;
+    let message = fixture.wait_condition("shop", "Applied", "False", "ApplyWaiting").await;
     assert!(message.contains("Widget") && message.contains("example.com/v1"), "{message}");
-    plane.there("v1/ConfigMap", &home(), "map").await;
+    plane.wait_exists("v1/ConfigMap", &home(), "map").await;
 
     plane.create("apiextensions.k8s.io/v1/CustomResourceDefinition", "", definition("Widget")).await;
     // Nobody touches the Release.
-    let release = theatre.ready("shop").await;
-    let live = plane.there("example.com/v1/Widget", &home(), "widget").await;
+    let release = fixture.ready("shop").await;
+    let live = plane.wait_exists("example.com/v1/Widget", &home(), "widget").await;
     assert_eq!(live["spec"]["size"], 1);
     assert_eq!(entry(&release, "widget").uid.as_deref(), live["metadata"]["uid"].as_str());
 
@@ -140,15 +140,15 @@ async fn an_object_whose_kind_is_not_installed_waits_for_it() {
     let definitions = "apiextensions.k8s.io/v1/CustomResourceDefinition";
     plane.api(definitions, "").delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
     plane.gone(definitions, "", "widgets.example.com").await;
-    theatre.says("shop", "Applied", "False", "ApplyWaiting").await;
-    theatre.delete("shop").await;
-    theatre.nothing_left(&before).await;
+    fixture.wait_condition("shop", "Applied", "False", "ApplyWaiting").await;
+    fixture.delete("shop").await;
+    fixture.nothing_left(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_changed_are_made_anew_only_when_asked_for() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
     let job = |image: &str| {
         let mut template = pods("job", image);
         template["spec"]["restartPolicy"] = json!("Never");
@@ -160,28 +160,28 @@ async fn objects_that_cannot_be_changed_are_made_anew_only_when_asked_for() {
         app["spec"]["template"]["metadata"]["labels"]["app"] = json!(label);
         app
     };
-    theatre.create("shop", &[("job", job("busybox:1")), ("app", app("one"))]).await;
-    theatre.says("shop", "Applied", "True", "ResourcesApplied").await;
+    fixture.create("shop", &[("job", job("busybox:1")), ("app", app("one"))]).await;
+    fixture.wait_condition("shop", "Applied", "True", "ResourcesApplied").await;
     let uid = |value: serde_json::Value| value["metadata"]["uid"].as_str().unwrap().to_owned();
     let old = [
-        uid(plane.there("batch/v1/Job", &home(), "job").await),
-        uid(plane.there("apps/v1/Deployment", &home(), "app").await),
+        uid(plane.wait_exists("batch/v1/Job", &home(), "job").await),
+        uid(plane.wait_exists("apps/v1/Deployment", &home(), "app").await),
     ];
 
-    theatre.edit("shop", &[("job", job("busybox:2")), ("app", app("two"))]).await;
-    let message = theatre.says("shop", "Applied", "False", "ApplyRefused").await;
+    fixture.edit("shop", &[("job", job("busybox:2")), ("app", app("two"))]).await;
+    let message = fixture.wait_condition("shop", "Applied", "False", "ApplyRefused").await;
     for part in ["immutable", "openchoreo.dev/replace", "Job", "Deployment"] {
         assert!(message.contains(part), "{message}");
     }
-    theatre.says("shop", "Stalled", "True", "ApplyRefused").await;
-    assert_eq!(uid(plane.there("batch/v1/Job", &home(), "job").await), old[0]);
-    assert_eq!(uid(plane.there("apps/v1/Deployment", &home(), "app").await), old[1]);
+    fixture.wait_condition("shop", "Stalled", "True", "ApplyRefused").await;
+    assert_eq!(uid(plane.wait_exists("batch/v1/Job", &home(), "job").await), old[0]);
+    assert_eq!(uid(plane.wait_exists("apps/v1/Deployment", &home(), "app").await), old[1]);
 
-    theatre.annotate("shop", "openchoreo.dev/replace", "true").await;
-    theatre.says("shop", "Applied", "True", "ResourcesApplied").await;
-    let job = plane.there("batch/v1/Job", &home(), "job").await;
+    fixture.annotate("shop", "openchoreo.dev/replace", "true").await;
+    fixture.wait_condition("shop", "Applied", "True", "ResourcesApplied").await;
+    let job = plane.wait_exists("batch/v1/Job", &home(), "job").await;
     assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["image"], "busybox:2");
-    let app = plane.there("apps/v1/Deployment", &home(), "app").await;
+    let app = plane.wait_exists("apps/v1/Deployment", &home(), "app").await;
     assert_eq!(app["spec"]["selector"]["matchLabels"]["app"], "two");
     assert_ne!(uid(job), old[0]);
     assert_ne!(uid(app), old[1]);

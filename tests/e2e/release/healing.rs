@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::support::{Plane, Theatre, at_home, config_map, deployment, home};
+use super::support::{Plane, ReleaseFixture, at_home, config_map, deployment, home};
 use crate::{
     observing::{looked_at, until_connected},
     support::PATIENCE,
@@ -40,16 +40,16 @@ fn open_watches(plane: &Plane) -> Records {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_of_every_kind_is_repaired_through_one_watch_per_kind() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
-    theatre.create("first", &some_of_each("")).await;
-    theatre.ready("first").await;
-    theatre.quiet().await;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
+    fixture.create("first", &some_of_each("")).await;
+    fixture.ready("first").await;
+    fixture.quiet().await;
     assert_eq!(open_watches(plane).len(), 4, "{}", open_watches(plane));
 
     // Nothing changed, nothing asked.
     let mark = plane.proxy.mark();
-    theatre.touch("first").await;
+    fixture.touch("first").await;
     assert!(plane.asked_since(mark).is_empty(), "{}", plane.asked_since(mark));
 
     // A changed field, a removed one, one in a list, and one of an object's own.
@@ -92,49 +92,49 @@ async fn drift_of_every_kind_is_repaired_through_one_watch_per_kind() {
         })
         .await;
     // The first of them is told with its object and field.
-    theatre.event("first", "DriftRepaired").await;
-    let notes = theatre.events("first", "DriftRepaired").await;
+    fixture.event("first", "DriftRepaired").await;
+    let notes = fixture.events("first", "DriftRepaired").await;
     let told = |note: &String| {
         ["ConfigMap", "settings", "colour", "changed by somebody else"].iter().all(|part| note.contains(part))
     };
     assert!(notes.iter().any(told), "{notes:#?}");
-    theatre.ready("first").await;
+    fixture.ready("first").await;
 
     // What is not ours is not touched.
-    theatre.quiet().await;
+    fixture.quiet().await;
     let mark = plane.proxy.mark();
     let theirs = json!({"metadata": {"labels": {"theirs": "yes"}}, "data": {"theirs": "yes"}});
-    looked_at(&theatre.stage, &["release"], plane.patch("v1/ConfigMap", &home(), "settings", theirs)).await;
-    theatre.quiet().await;
+    looked_at(&fixture.control, &["release"], plane.patch("v1/ConfigMap", &home(), "settings", theirs)).await;
+    fixture.quiet().await;
     plane.proxy.assert_no_writes_since(mark);
 
     // Another Release of the same kinds needs no watch of its own.
     let mark = plane.proxy.mark();
-    theatre.create("second", &some_of_each("-2")).await;
-    theatre.ready("second").await;
-    theatre.quiet().await;
+    fixture.create("second", &some_of_each("-2")).await;
+    fixture.ready("second").await;
+    fixture.quiet().await;
     let reads = plane.proxy.since(mark).filter(|r| matches!(r.verb(), Verb::List | Verb::Watch));
     assert!(reads.is_empty(), "{reads}");
-    theatre.delete("first").await;
-    theatre.quiet().await;
+    fixture.delete("first").await;
+    fixture.quiet().await;
     assert_eq!(open_watches(plane).len(), 4, "{}", open_watches(plane));
     // The last one takes the watches along, also when it has to let go twice.
     let again = Match::new().verb(Verb::Patch).resource("releases").name("second").nth(1);
-    let again = theatre.stage.proxy.fault(Fault::when(again).then(Action::status(500)));
-    theatre.delete("second").await;
+    let again = fixture.control.proxy.fault(Fault::when(again).then(Action::status(500)));
+    fixture.delete("second").await;
     assert_eq!(again.hits(), 1);
     wait::until("no watch is left", PATIENCE, || async {
         let open = open_watches(plane);
         Ok(if open.is_empty() { Seen::Done(()) } else { Seen::NotYet(open.to_string()) })
     })
     .await
-    .unwrap_or_else(|error| panic!("{error:#}\n{}", theatre.stage.operator.log()));
+    .unwrap_or_else(|error| panic!("{error:#}\n{}", fixture.control.operator.log()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_belong_to_the_autoscaler_of_the_release() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "app"});
     let autoscaler = at_home(
         "autoscaling/v2/HorizontalPodAutoscaler",
@@ -145,28 +145,28 @@ async fn replicas_belong_to_the_autoscaler_of_the_release() {
     let replicas = |count: u64| {
         move |found: Option<&Value>| (found?["spec"]["replicas"] == count).then(|| found.cloned()).flatten()
     };
-    theatre.create("shop", &[("app", deployment("app", 3, "nginx:1"))]).await;
-    theatre.says("shop", "Applied", "True", "ResourcesApplied").await;
+    fixture.create("shop", &[("app", deployment("app", 3, "nginx:1"))]).await;
+    fixture.wait_condition("shop", "Applied", "True", "ResourcesApplied").await;
     // Without an autoscaler they are the Release's.
     plane.patch("apps/v1/Deployment", &home(), "app", json!({"spec": {"replicas": 5}})).await;
-    theatre.event("shop", "DriftRepaired").await;
+    fixture.event("shop", "DriftRepaired").await;
     plane.until("replicas are brought back", app, replicas(3)).await;
 
     // With one they stay as they are, and then as it sets them.
     let history = Arc::new(Mutex::new(vec![]));
     let watch = watch_replicas(plane, history.clone()).await;
-    theatre.edit("shop", &[("app", deployment("app", 3, "nginx:1")), ("scaler", autoscaler.clone())]).await;
-    theatre.says("shop", "Applied", "True", "ResourcesApplied").await;
+    fixture.edit("shop", &[("app", deployment("app", 3, "nginx:1")), ("scaler", autoscaler.clone())]).await;
+    fixture.wait_condition("shop", "Applied", "True", "ResourcesApplied").await;
     plane.until("replicas stay", app, replicas(3)).await;
     looked_at(
-        &theatre.stage,
+        &fixture.control,
         &["release"],
         plane.patch("apps/v1/Deployment", &home(), "app", json!({"spec": {"replicas": 6}})),
     )
     .await;
-    theatre.quiet().await;
+    fixture.quiet().await;
     plane.until("replicas are the autoscaler's", app, replicas(6)).await;
-    theatre.edit("shop", &[("app", deployment("app", 4, "nginx:2")), ("scaler", autoscaler)]).await;
+    fixture.edit("shop", &[("app", deployment("app", 4, "nginx:2")), ("scaler", autoscaler)]).await;
     plane
         .until("the image is new", app, |found| {
             let found = found?;
@@ -174,20 +174,20 @@ async fn replicas_belong_to_the_autoscaler_of_the_release() {
             (found["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:2").then_some(())
         })
         .await;
-    theatre.quiet().await;
+    fixture.quiet().await;
     plane.until("replicas are the autoscaler's", app, replicas(6)).await;
     watch.abort();
     let mut history = history.lock().unwrap().clone();
     history.dedup();
     assert_eq!(history, [3, 6], "never anything else in between");
     // Without the autoscaler they are the Release's again.
-    theatre.edit("shop", &[("app", deployment("app", 4, "nginx:2"))]).await;
+    fixture.edit("shop", &[("app", deployment("app", 4, "nginx:2"))]).await;
     plane.until("replicas are the Release's", app, replicas(4)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_server_keeps_otherwise_is_not_sent_again_and_again() {
-    let mut theatre = Theatre::open().await;
+    let mut fixture = ReleaseFixture::open().await;
     // Values that servers write in another form, and fields that they add.
     let mut app = deployment("app", 0, "nginx");
     app["metadata"]["creationTimestamp"] = json!(null);
@@ -211,24 +211,24 @@ async fn what_a_server_keeps_otherwise_is_not_sent_again_and_again() {
             ),
         ),
     ];
-    let mark = theatre.plane.proxy.mark();
-    theatre.create("shop", &resources).await;
-    theatre.ready("shop").await;
-    theatre.quiet().await;
+    let mark = fixture.plane.proxy.mark();
+    fixture.create("shop", &resources).await;
+    fixture.ready("shop").await;
+    fixture.quiet().await;
     // What was refused because it is there already changed nothing.
     let applied =
-        |mark| theatre.plane.proxy.since(mark).verb(Verb::Apply).name("app").filter(Record::committed);
+        |mark| fixture.plane.proxy.since(mark).verb(Verb::Apply).name("app").filter(Record::committed);
     assert_eq!(applied(mark).len(), resources.len(), "each once:\n{}", applied(mark));
-    let mark = theatre.plane.proxy.mark();
-    theatre.touch("shop").await;
-    assert!(theatre.plane.asked_since(mark).is_empty(), "{}", theatre.plane.asked_since(mark));
+    let mark = fixture.plane.proxy.mark();
+    fixture.touch("shop").await;
+    assert!(fixture.plane.asked_since(mark).is_empty(), "{}", fixture.plane.asked_since(mark));
 
     // An operator that begins anew asks only where it cannot see that it is right.
-    theatre.stage.restart_operator().await;
-    until_connected(&theatre.stage).await;
-    theatre.quiet().await;
-    theatre.touch("shop").await;
-    let applied = theatre.plane.proxy.writes_since(mark);
+    fixture.control.restart_operator().await;
+    until_connected(&fixture.control).await;
+    fixture.quiet().await;
+    fixture.touch("shop").await;
+    let applied = fixture.plane.proxy.writes_since(mark);
     assert!(applied.iter().all(|write| write.resource() == "leases"), "{applied}");
     assert!(applied.len() <= 1, "{applied}");
 }
@@ -252,36 +252,36 @@ async fn watch_replicas(plane: &Plane, history: Arc<Mutex<Vec<u64>>>) -> tokio::
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_release_is_left_as_it_is_until_it_goes_on() {
-    let theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
-    let plane = &theatre.plane;
-    theatre.create("shop", &[("it", config_map("it", json!({"colour": "blue"})))]).await;
-    theatre.ready("shop").await;
-    theatre.annotate("shop", "openchoreo.dev/paused", "true").await;
-    theatre.says("shop", "Reconciling", "False", "Paused").await;
-    theatre.quiet().await;
+    let fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
+    let plane = &fixture.plane;
+    fixture.create("shop", &[("it", config_map("it", json!({"colour": "blue"})))]).await;
+    fixture.ready("shop").await;
+    fixture.annotate("shop", "openchoreo.dev/paused", "true").await;
+    fixture.wait_condition("shop", "Reconciling", "False", "Paused").await;
+    fixture.quiet().await;
     let mark = plane.proxy.mark();
     looked_at(
-        &theatre.stage,
+        &fixture.control,
         &["release"],
-        theatre.edit("shop", &[("other", config_map("other", json!({})))]),
+        fixture.edit("shop", &[("other", config_map("other", json!({})))]),
     )
     .await;
     looked_at(
-        &theatre.stage,
+        &fixture.control,
         &["release"],
         plane.patch("v1/ConfigMap", &home(), "it", json!({"data": {"colour": "red"}})),
     )
     .await;
-    theatre.quiet().await;
+    fixture.quiet().await;
     assert!(plane.asked_since(mark).is_empty(), "{}", plane.asked_since(mark));
     assert_eq!(plane.get("v1/ConfigMap", &home(), "it").await.unwrap()["data"]["colour"], "red");
     // Also while it is being deleted.
-    looked_at(&theatre.stage, &["release"], theatre.ask_to_delete("shop")).await;
-    theatre.quiet().await;
+    looked_at(&fixture.control, &["release"], fixture.ask_to_delete("shop")).await;
+    fixture.quiet().await;
     assert!(plane.asked_since(mark).is_empty(), "{}", plane.asked_since(mark));
     let resume = json!({"metadata": {"annotations": {"openchoreo.dev/paused": null}}});
-    theatre.stage.patch::<kantor_api::Release>("acme/shop", resume).await;
-    theatre.until_gone("shop").await;
-    theatre.nothing_left(&before).await;
+    fixture.control.patch::<kantor_api::Release>("acme/shop", resume).await;
+    fixture.until_gone("shop").await;
+    fixture.nothing_left(&before).await;
 }

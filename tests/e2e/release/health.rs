@@ -7,17 +7,17 @@ use kantor_testbed::{
 };
 use serde_json::{Value, json};
 
-use super::support::{Plane, Theatre, at_home, definition, deployment, entry, home, pods};
+use super::support::{Plane, ReleaseFixture, at_home, definition, deployment, entry, home, pods};
 use crate::{
     acme::{acme, plane_ready},
     support::{PATIENCE, condition},
 };
 
 /// On a plane without controllers, so that nobody but the test says how objects are.
-async fn without_controllers() -> Theatre {
-    let plane = async { Plane::on(Cluster::builder().name("plane").start().await.unwrap()).await };
-    let (stage, plane) = tokio::join!(acme(), plane);
-    Theatre::with(stage, plane).await
+async fn without_controllers() -> ReleaseFixture {
+    let plane = async { Plane::on(Cluster::builder().name("plane").share().await.unwrap()).await };
+    let (control, plane) = tokio::join!(acme(), plane);
+    ReleaseFixture::with(control, plane).await
 }
 
 /// Kind and name of what the Release has.
@@ -47,8 +47,8 @@ fn one_of_each() -> [(&'static str, Value); 6] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_read_off_each_kind_and_off_the_checks_of_the_plane() {
-    let theatre = without_controllers().await;
-    let plane = &theatre.plane;
+    let fixture = without_controllers().await;
+    let plane = &fixture.plane;
     for kind in ["Widget", "Gadget"] {
         plane.create("apiextensions.k8s.io/v1/CustomResourceDefinition", "", definition(kind)).await;
     }
@@ -58,12 +58,12 @@ async fn health_is_read_off_each_kind_and_off_the_checks_of_the_plane() {
         "degraded": "has(status.phase) && status.phase == 'Broken'",
         "message": "'it is ' + status.phase",
     });
-    theatre.stage.patch::<DataPlane>("acme/plane", json!({"spec": {"healthChecks": [check]}})).await;
-    plane_ready(&theatre.stage, "plane").await;
+    fixture.control.patch::<DataPlane>("acme/plane", json!({"spec": {"healthChecks": [check]}})).await;
+    plane_ready(&fixture.control, "plane").await;
 
-    theatre.create("shop", &one_of_each()).await;
+    fixture.create("shop", &one_of_each()).await;
     let healths = async |expected: [(&str, &str); 6]| {
-        theatre
+        fixture
             .until(&format!("health is {expected:?}"), "shop", |release| {
                 let told = |id: &str| {
                     let resources = &release.status.as_ref()?.resources;
@@ -86,10 +86,10 @@ async fn health_is_read_off_each_kind_and_off_the_checks_of_the_plane() {
         ("gadget", going),
     ])
     .await;
-    theatre.says("shop", "Applied", "True", "ResourcesApplied").await;
-    theatre.says("shop", "Healthy", "False", "ResourceHealthProgressing").await;
-    theatre.says("shop", "Ready", "False", "ResourceHealthProgressing").await;
-    theatre.event("shop", "ResourceHealthProgressing").await;
+    fixture.wait_condition("shop", "Applied", "True", "ResourcesApplied").await;
+    fixture.wait_condition("shop", "Healthy", "False", "ResourceHealthProgressing").await;
+    fixture.wait_condition("shop", "Ready", "False", "ResourceHealthProgressing").await;
+    fixture.event("shop", "ResourceHealthProgressing").await;
 
     let report = async |(kind, name): (&str, &str), status| plane.report(kind, &home(), name, status).await;
     let time = "2026-01-01T00:00:00Z";
@@ -123,10 +123,10 @@ async fn health_is_read_off_each_kind_and_off_the_checks_of_the_plane() {
     .await;
     assert!(entry(&release, "widget").message.as_deref().unwrap().contains("Winding"), "{release:#?}");
     report(WIDGET, ready("True", "Wound")).await;
-    let release = theatre.ready("shop").await;
+    let release = fixture.ready("shop").await;
     assert_eq!(condition(&release, "Healthy").unwrap().0, "True");
-    theatre.event("shop", "ResourcesActive").await;
-    let row = table(&theatre).await;
+    fixture.event("shop", "ResourcesActive").await;
+    let row = table(&fixture).await;
     for (column, cell) in
         [("Environment", "dev"), ("Data Plane", "plane"), ("Ready", "True"), ("Reason", "ResourcesActive")]
     {
@@ -145,22 +145,22 @@ async fn health_is_read_off_each_kind_and_off_the_checks_of_the_plane() {
     ])
     .await;
     assert_eq!(entry(&release, "gadget").message.as_deref(), Some("it is Broken"));
-    let message = theatre.says("shop", "Healthy", "False", "ResourceHealthDegraded").await;
+    let message = fixture.wait_condition("shop", "Healthy", "False", "ResourceHealthDegraded").await;
     assert!(message.contains("2 of 6") && message.contains("it is Broken"), "{message}");
-    theatre.says("shop", "Stalled", "True", "ResourceHealthDegraded").await;
-    let note = theatre.event("shop", "ResourceHealthDegraded").await;
+    fixture.wait_condition("shop", "Stalled", "True", "ResourceHealthDegraded").await;
+    let note = fixture.event("shop", "ResourceHealthDegraded").await;
     // Which of the two is seen first is chance; one of them is named with what is wrong with it.
     let named = note.contains("gadget: it is Broken") || note.contains("PersistentVolumeClaim");
     assert!(named && note.contains("of 6 objects degraded"), "{note}");
 }
 
 /// What `kubectl get` shows of Release `shop`, by column.
-async fn table(theatre: &Theatre) -> Value {
+async fn table(fixture: &ReleaseFixture) -> Value {
     let request = http::Request::get("/apis/openchoreo.dev/v1alpha1/namespaces/acme/releases/shop")
         .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
         .body(vec![])
         .unwrap();
-    let table: Value = theatre.stage.client.request(request).await.unwrap();
+    let table: Value = fixture.control.client.request(request).await.unwrap();
     let columns = table["columnDefinitions"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap());
     let cells = table["rows"][0]["cells"].as_array().unwrap();
     columns.zip(cells).map(|(name, cell)| (name.to_owned(), cell.clone())).collect()
@@ -168,8 +168,8 @@ async fn table(theatre: &Theatre) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_spec_is_never_called_ready_by_the_health_of_the_old_one() {
-    let theatre = without_controllers().await;
-    let plane = &theatre.plane;
+    let fixture = without_controllers().await;
+    let plane = &fixture.plane;
     let up = |generation: i64| {
         json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
         "availableReplicas": 1, "conditions": [
@@ -177,32 +177,32 @@ async fn a_new_spec_is_never_called_ready_by_the_health_of_the_old_one() {
             {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
         ]})
     };
-    theatre.create("shop", &[("app", deployment("app", 1, "nginx:1"))]).await;
-    plane.there("apps/v1/Deployment", &home(), "app").await;
+    fixture.create("shop", &[("app", deployment("app", 1, "nginx:1"))]).await;
+    plane.wait_exists("apps/v1/Deployment", &home(), "app").await;
     plane.report("apps/v1/Deployment", &home(), "app", up(1)).await;
-    theatre.ready("shop").await;
+    fixture.ready("shop").await;
 
     // Its controller has not looked at the new template yet.
-    let mark = theatre.stage.proxy.mark();
-    theatre.edit("shop", &[("app", deployment("app", 1, "nginx:2"))]).await;
-    theatre.says("shop", "Ready", "False", "ResourceHealthProgressing").await;
-    theatre.quiet().await;
-    never_ready(&theatre.statuses_since(mark, "shop"), 2);
+    let mark = fixture.control.proxy.mark();
+    fixture.edit("shop", &[("app", deployment("app", 1, "nginx:2"))]).await;
+    fixture.wait_condition("shop", "Ready", "False", "ResourceHealthProgressing").await;
+    fixture.quiet().await;
+    never_ready(&fixture.statuses_since(mark, "shop"), 2);
     plane.report("apps/v1/Deployment", &home(), "app", up(2)).await;
-    theatre.ready("shop").await;
+    fixture.ready("shop").await;
 
     // Nor has the watch told of it.
-    let mark = theatre.stage.proxy.mark();
+    let mark = fixture.control.proxy.mark();
     let blind = Fault::when(Match::new().verb(Verb::Watch).resource("deployments"));
     let blind = plane.proxy.fault(blind.then(Action::hide_events_of("app")));
-    theatre.edit("shop", &[("app", deployment("app", 1, "nginx:3"))]).await;
+    fixture.edit("shop", &[("app", deployment("app", 1, "nginx:3"))]).await;
     blind.await_hit(PATIENCE).await.unwrap();
-    theatre.says("shop", "Ready", "False", "ResourceHealthProgressing").await;
-    theatre.touch("shop").await;
-    never_ready(&theatre.statuses_since(mark, "shop"), 3);
+    fixture.wait_condition("shop", "Ready", "False", "ResourceHealthProgressing").await;
+    fixture.touch("shop").await;
+    never_ready(&fixture.statuses_since(mark, "shop"), 3);
     drop(blind);
     plane.report("apps/v1/Deployment", &home(), "app", up(3)).await;
-    let release = theatre.ready("shop").await;
+    let release = fixture.ready("shop").await;
     assert_eq!(entry(&release, "app").status.as_ref().unwrap()["observedGeneration"], 3);
 }
 

@@ -8,7 +8,7 @@ use kantor_testbed::{
 };
 use serde_json::{Value, json};
 
-use super::support::{Plane, Theatre, config_map, entry, home, release};
+use super::support::{Plane, ReleaseFixture, config_map, entry, home, release};
 use crate::{
     acme::environment,
     support::{PATIENCE, condition, is_ready},
@@ -27,55 +27,55 @@ fn order(to: &Plane, from: &Plane) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_moves_is_on_the_new_plane_before_it_leaves_the_old_one() {
-    let (theatre, other) = tokio::join!(Theatre::open(), Plane::start("other"));
-    theatre.register("other", &other).await;
-    let (here, there) = tokio::join!(theatre.snapshot(), settled(&other));
-    let plane = &theatre.plane;
+    let (fixture, other) = tokio::join!(ReleaseFixture::open(), Plane::start("other"));
+    fixture.register("other", &other).await;
+    let (here, there) = tokio::join!(fixture.snapshot(), settled(&other));
+    let plane = &fixture.plane;
     // In a namespace that does not go by the environment's name.
     let mut it = config_map("it", json!({"colour": "blue"}));
     it["metadata"]["namespace"] = json!("acme-shop");
     for data_plane in ["plane", "other"] {
         let policy = json!({"spec": {"releasePolicy": {"namespaces": ["{organization}-*"]}}});
-        theatre.stage.patch::<DataPlane>(&format!("acme/{data_plane}"), policy).await;
+        fixture.control.patch::<DataPlane>(&format!("acme/{data_plane}"), policy).await;
     }
-    theatre.create("shop", &[("it", it)]).await;
-    theatre.ready("shop").await;
+    fixture.create("shop", &[("it", it)]).await;
+    fixture.ready("shop").await;
 
     // The environment moves.
     let to = |name: &str| json!({"spec": {"dataPlaneRef": name}});
-    theatre.stage.patch::<Environment>("acme/dev", to("other")).await;
-    other.there("v1/ConfigMap", "acme-shop", "it").await;
+    fixture.control.patch::<Environment>("acme/dev", to("other")).await;
+    other.wait_exists("v1/ConfigMap", "acme-shop", "it").await;
     plane.gone("v1/ConfigMap", "acme-shop", "it").await;
     assert_nothing_left(&here, &plane.client, PATIENCE).await;
     assert!(order(&other, plane));
-    let moved = theatre
+    let moved = fixture
         .until("it is settled there", "shop", |r| (is_ready(r) && on(r) == "other").then(|| r.clone()))
         .await;
     assert_eq!(moved.status.unwrap().removing, []);
 
     // The Release points elsewhere, while the plane that it leaves does not answer.
-    environment(&theatre.stage, "back", "plane").await;
+    environment(&fixture.control, "back", "plane").await;
     other.proxy.refuse(true);
-    crate::acme::plane_says(&theatre.stage, "other", "Unknown", "DataPlaneUnreachable").await;
-    theatre.stage.patch::<Release>("acme/shop", json!({"spec": {"environmentName": "back"}})).await;
-    plane.there("v1/ConfigMap", "acme-shop", "it").await;
-    let message = theatre.says("shop", "Ready", "False", "RemovingResources").await;
+    crate::acme::wait_plane_condition(&fixture.control, "other", "Unknown", "DataPlaneUnreachable").await;
+    fixture.control.patch::<Release>("acme/shop", json!({"spec": {"environmentName": "back"}})).await;
+    plane.wait_exists("v1/ConfigMap", "acme-shop", "it").await;
+    let message = fixture.wait_condition("shop", "Ready", "False", "RemovingResources").await;
     assert!(message.contains("data plane other") && message.contains("does not answer"), "{message}");
-    let waiting = theatre.until("it is there", "shop", |release| Some(release.clone())).await;
+    let waiting = fixture.until("it is there", "shop", |release| Some(release.clone())).await;
     assert_eq!(on(&waiting), "plane");
     let removing = &waiting.status.as_ref().unwrap().removing;
     assert_eq!((&*removing[0].data_plane.name, &*removing[0].objects[0].name), ("other", "it"));
     // That is said once.
-    theatre.quiet().await;
-    let mark = theatre.stage.proxy.mark();
-    theatre.touch("shop").await;
-    assert_eq!(theatre.statuses_since(mark, "shop"), [] as [Value; 0]);
+    fixture.quiet().await;
+    let mark = fixture.control.proxy.mark();
+    fixture.touch("shop").await;
+    assert_eq!(fixture.statuses_since(mark, "shop"), [] as [Value; 0]);
 
     other.proxy.refuse(false);
     other.gone("v1/ConfigMap", "acme-shop", "it").await;
     assert_nothing_left(&there, &other.client, PATIENCE).await;
-    theatre.until("it is settled", "shop", |r| (is_ready(r) && on(r) == "plane").then_some(())).await;
-    theatre.delete("shop").await;
+    fixture.until("it is settled", "shop", |r| (is_ready(r) && on(r) == "plane").then_some(())).await;
+    fixture.delete("shop").await;
     assert_nothing_left(&here, &plane.client, PATIENCE).await;
 }
 
@@ -86,7 +86,7 @@ fn on(release: &Release) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_plane_is_lost_waits_and_can_be_let_go_with_a_list_of_what_stays() {
-    let theatre = Theatre::open().await;
+    let fixture = ReleaseFixture::open().await;
     let resources = [("a", config_map("one", json!({}))), ("b", config_map("two", json!({})))];
     for name in ["orphan", "unregistered"] {
         let resources: Vec<_> = resources
@@ -97,37 +97,37 @@ async fn a_release_whose_plane_is_lost_waits_and_can_be_let_go_with_a_list_of_wh
                 (*id, object)
             })
             .collect();
-        theatre.create(name, &resources).await;
-        theatre.ready(name).await;
+        fixture.create(name, &resources).await;
+        fixture.ready(name).await;
     }
-    theatre.plane.proxy.refuse(true);
-    theatre.says("orphan", "Ready", "Unknown", "DataPlaneUnreachable").await;
-    let unknown = theatre.until("it is there", "orphan", |release| Some(release.clone())).await;
+    fixture.plane.proxy.refuse(true);
+    fixture.wait_condition("orphan", "Ready", "Unknown", "DataPlaneUnreachable").await;
+    let unknown = fixture.until("it is there", "orphan", |release| Some(release.clone())).await;
     assert_eq!(entry(&unknown, "a").health_status.as_deref(), Some("Unknown"));
-    theatre.ask_to_delete("orphan").await;
-    let (reason, message) = theatre.finalizing("orphan", |message| message.contains("plane")).await;
+    fixture.ask_to_delete("orphan").await;
+    let (reason, message) = fixture.finalizing("orphan", |message| message.contains("plane")).await;
     assert_eq!(reason, "CleanupFailed", "{message}");
     // That is said once, however often it is tried.
-    theatre.stage.until_quiet().await;
-    let mark = theatre.stage.proxy.mark();
+    fixture.control.until_quiet().await;
+    let mark = fixture.control.proxy.mark();
     for _ in 0..3 {
-        theatre.touch("orphan").await;
+        fixture.touch("orphan").await;
     }
-    assert_eq!(theatre.statuses_since(mark, "orphan"), [] as [Value; 0]);
+    assert_eq!(fixture.statuses_since(mark, "orphan"), [] as [Value; 0]);
 
-    theatre.annotate("orphan", "openchoreo.dev/deletion-policy", "Orphan").await;
-    theatre.until_gone("orphan").await;
-    let note = theatre.event("orphan", "LeftBehind").await;
+    fixture.annotate("orphan", "openchoreo.dev/deletion-policy", "Orphan").await;
+    fixture.until_gone("orphan").await;
+    let note = fixture.event("orphan", "LeftBehind").await;
     for part in ["data plane plane", "ConfigMap", "orphan-a", "orphan-b", &*home()] {
         assert!(note.contains(part), "{note}");
     }
-    theatre.plane.there("v1/ConfigMap", &home(), "orphan-a").await;
+    fixture.plane.wait_exists("v1/ConfigMap", &home(), "orphan-a").await;
 
     // Nobody will reach a plane any more that is not registered.
-    theatre.stage.patch::<DataPlane>("acme/plane", json!({"metadata": {"finalizers": null}})).await;
-    theatre.stage.delete::<DataPlane>("acme/plane").await;
-    force_away(&theatre).await;
-    let release = theatre
+    fixture.control.patch::<DataPlane>("acme/plane", json!({"metadata": {"finalizers": null}})).await;
+    fixture.control.delete::<DataPlane>("acme/plane").await;
+    force_away(&fixture).await;
+    let release = fixture
         .until("it misses its plane", "unregistered", |release| {
             condition(release, "Ready")
                 .filter(|said| said.0 != "True" && said.2.contains("plane"))
@@ -135,14 +135,14 @@ async fn a_release_whose_plane_is_lost_waits_and_can_be_let_go_with_a_list_of_wh
         })
         .await;
     assert!(release.metadata.deletion_timestamp.is_none());
-    theatre.delete("unregistered").await;
-    let note = theatre.event("unregistered", "LeftBehind").await;
+    fixture.delete("unregistered").await;
+    let note = fixture.event("unregistered", "LeftBehind").await;
     assert!(note.contains("unregistered-a") && note.contains("unregistered-b"), "{note}");
 }
 
 /// Takes the finalizers off the DataPlane until it is gone.
-async fn force_away(theatre: &Theatre) {
-    let planes: kube::Api<DataPlane> = kube::Api::namespaced(theatre.stage.client.clone(), "acme");
+async fn force_away(fixture: &ReleaseFixture) {
+    let planes: kube::Api<DataPlane> = kube::Api::namespaced(fixture.control.client.clone(), "acme");
     let patch = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     kantor_testbed::wait::until("the DataPlane is gone", PATIENCE, || async {
         let _ = planes.patch("plane", &kube::api::PatchParams::default(), &patch).await;
@@ -159,16 +159,16 @@ async fn force_away(theatre: &Theatre) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_environment_of_namespace_default_serves_releases_that_have_none_of_their_own() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
     let kubeconfig = plane.kubeconfig.to_yaml();
     let metadata = |name: &str| json!({"name": name, "namespace": "default"});
     let secret = json!({"metadata": metadata("common"), "stringData": {"kubeconfig": kubeconfig}});
-    theatre.stage.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
+    fixture.control.create::<Secret>(&serde_json::from_value(secret).unwrap()).await;
     let choreo = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "openchoreo.dev/v1alpha1", "kind": kind, "metadata": metadata(name), "spec": spec});
     let common =
         choreo("DataPlane", "common", json!({"kubernetesCluster": {"secretRef": {"name": "common"}}}));
-    theatre.stage.create::<DataPlane>(&serde_json::from_value(common).unwrap()).await;
+    fixture.control.create::<DataPlane>(&serde_json::from_value(common).unwrap()).await;
     let shared = choreo("Environment", "shared", json!({"dataPlaneRef": "common"}));
 
     // It waits for one, wherever it comes from.
@@ -180,19 +180,19 @@ async fn an_environment_of_namespace_default_serves_releases_that_have_none_of_t
         environment: "shared",
     });
     shop.spec.resources[0].object["metadata"]["namespace"] = json!(namespace);
-    theatre.stage.create(&shop).await;
-    let message = theatre.says("shop", "Ready", "False", "ReferenceNotFound").await;
+    fixture.control.create(&shop).await;
+    let message = fixture.wait_condition("shop", "Ready", "False", "ReferenceNotFound").await;
     assert!(message.contains("shared"), "{message}");
-    theatre.stage.create::<Environment>(&serde_json::from_value(shared).unwrap()).await;
-    let release = theatre.ready("shop").await;
+    fixture.control.create::<Environment>(&serde_json::from_value(shared).unwrap()).await;
+    let release = fixture.ready("shop").await;
     let record = release.status.as_ref().unwrap().data_plane.clone().unwrap();
     assert_eq!((&*record.namespace, &*record.name), ("default", "common"));
     let uid = entry(&release, "it").uid.clone();
     assert!(uid.is_some());
 
     // Its own namespace has one now. The cluster is the same: the object stays.
-    environment(&theatre.stage, "shared", "plane").await;
-    let release = theatre
+    environment(&fixture.control, "shared", "plane").await;
+    let release = fixture
         .until("it is where its own environment is", "shop", |release| {
             let record = release.status.as_ref()?.data_plane.as_ref()?;
             (is_ready(release) && (&*record.namespace, &*record.name) == ("acme", "plane"))
@@ -200,6 +200,6 @@ async fn an_environment_of_namespace_default_serves_releases_that_have_none_of_t
         })
         .await;
     assert_eq!(entry(&release, "it").uid, uid);
-    theatre.delete("shop").await;
+    fixture.delete("shop").await;
     plane.gone("v1/ConfigMap", &namespace, "it").await;
 }

@@ -3,7 +3,7 @@
 use kantor_testbed::proxy::{Record, Records, Verb};
 use serde_json::{Value, json};
 
-use super::support::{Theatre, definition, pods, resource};
+use super::support::{ReleaseFixture, definition, pods, resource};
 
 /// The order of making, by resource.
 const ORDER: [&[&str]; 7] = [
@@ -34,10 +34,10 @@ fn done(records: Records, verb: Verb) -> Records {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_made_in_the_order_of_need_and_removed_in_reverse() {
-    let theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
-    let plane = &theatre.plane;
-    theatre
+    let fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
+    let plane = &fixture.plane;
+    fixture
         .allow(json!({
             "allowedKinds": ["*", "*.rbac.authorization.k8s.io", "Ingress.networking.k8s.io"],
             "clusterScopedKinds": ["CustomResourceDefinition.apiextensions.k8s.io"],
@@ -78,8 +78,8 @@ async fn objects_are_made_in_the_order_of_need_and_removed_in_reverse() {
         ("definition", definition("Widget")),
     ];
     let mark = plane.proxy.mark();
-    theatre.create("shop", &resources).await;
-    theatre.ready("shop").await;
+    fixture.create("shop", &resources).await;
+    fixture.ready("shop").await;
     let writes = done(plane.proxy.writes_since(mark), Verb::Apply);
     assert_eq!(writes.len(), resources.len(), "each once:\n{writes}");
     // An object whose kind comes with the Release waits until the plane serves it, and holds up nobody.
@@ -88,9 +88,9 @@ async fn objects_are_made_in_the_order_of_need_and_removed_in_reverse() {
     assert_eq!(rank(&writes[0]), 0, "{writes}");
 
     let mark = plane.proxy.mark();
-    theatre.delete("shop").await;
+    fixture.delete("shop").await;
     let writes = done(plane.proxy.writes_since(mark), Verb::Delete);
     assert!(writes.iter().map(rank).rev().is_sorted(), "{writes}");
     assert_eq!(writes.len(), resources.len(), "each once:\n{writes}");
-    theatre.nothing_left(&before).await;
+    fixture.nothing_left(&before).await;
 }

@@ -4,13 +4,13 @@ use kantor_testbed::proxy::{Action, Fault, Match, Verb};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::support::{Theatre, at_home, config_map, home, pods};
+use super::support::{ReleaseFixture, at_home, config_map, home, pods};
 use crate::support::{PATIENCE, condition};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_looked_at_or_deleted_keeps_the_release_until_it_can() {
-    let mut theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
+    let mut fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
     let secret = at_home("v1/Secret", "secret", json!({"stringData": {"a": "b"}}));
     let resources = [
         ("good", config_map("good", json!({}))),
@@ -18,93 +18,93 @@ async fn what_cannot_be_looked_at_or_deleted_keeps_the_release_until_it_can() {
         ("bad", config_map("Not_A_Name", json!({}))),
         ("secret", secret),
     ];
-    theatre.create("shop", &resources).await;
-    theatre.says("shop", "Applied", "False", "ApplyRefused").await;
-    theatre.plane.there("v1/Secret", &home(), "secret").await;
+    fixture.create("shop", &resources).await;
+    fixture.wait_condition("shop", "Applied", "False", "ApplyRefused").await;
+    fixture.plane.wait_exists("v1/Secret", &home(), "secret").await;
 
-    let proxy = &theatre.plane.proxy;
+    let proxy = &fixture.plane.proxy;
     let answer = |when: Match, code| proxy.fault(Fault::when(when).then(Action::status(code)));
     let list = answer(Match::new().verb(Verb::List).resource("secrets"), 500);
     let get = answer(Match::new().verb(Verb::Get).resource("configmaps").name("Not_A_Name"), 500);
     let delete = answer(Match::new().verb(Verb::Delete).resource("configmaps").name("good"), 403);
     let look = answer(Match::new().verb(Verb::List).resource("limitranges").namespace(home()), 500);
     // So that all is listed anew.
-    theatre.stage.restart_operator().await;
-    theatre.ask_to_delete("shop").await;
+    fixture.control.restart_operator().await;
+    fixture.ask_to_delete("shop").await;
     // The last word on the Secrets: before it, they have not been listed yet.
     let all = |message: &str| ["good", "Not_A_Name", "answers 500"].iter().all(|word| message.contains(word));
-    let (reason, _) = theatre.finalizing("shop", all).await;
+    let (reason, _) = fixture.finalizing("shop", all).await;
     assert_eq!(reason, "CleanupFailed");
 
     // It fails again and again, and that is said once.
-    let (mark, hits) = (theatre.stage.proxy.mark(), delete.hits());
-    let said = theatre.until("it says so", "shop", |release| release.status.clone()).await;
+    let (mark, hits) = (fixture.control.proxy.mark(), delete.hits());
+    let said = fixture.until("it says so", "shop", |release| release.status.clone()).await;
     delete.await_hits(hits + 3, PATIENCE).await.unwrap();
-    let still = theatre.until("it says so", "shop", |release| release.status.clone()).await;
+    let still = fixture.until("it says so", "shop", |release| release.status.clone()).await;
     assert_eq!(said, still);
-    assert_eq!(theatre.statuses_since(mark, "shop"), [] as [Value; 0]);
+    assert_eq!(fixture.statuses_since(mark, "shop"), [] as [Value; 0]);
 
     // Each trouble that ends leaves the others.
     drop(list);
-    theatre.plane.gone("v1/Secret", &home(), "secret").await;
-    let (reason, message) = theatre.finalizing("shop", |message| !message.contains("Secret")).await;
+    fixture.plane.gone("v1/Secret", &home(), "secret").await;
+    let (reason, message) = fixture.finalizing("shop", |message| !message.contains("Secret")).await;
     assert!(reason == "CleanupFailed" && message.contains("good"), "{reason}: {message}");
     drop(get);
     let only_good = |message: &str| message.contains("good") && !message.contains("Not_A_Name");
-    let (reason, _) = theatre.finalizing("shop", only_good).await;
+    let (reason, _) = fixture.finalizing("shop", only_good).await;
     assert_eq!(reason, "CleanupFailed");
     drop(delete);
-    theatre.plane.gone("v1/ConfigMap", &home(), "good").await;
+    fixture.plane.gone("v1/ConfigMap", &home(), "good").await;
     // Whether the namespace is empty cannot be told.
     let (reason, message) =
-        theatre.finalizing("shop", |message| message.contains(&format!("namespace {}", home()))).await;
+        fixture.finalizing("shop", |message| message.contains(&format!("namespace {}", home()))).await;
     assert!(reason == "CleanupFailed" && message.contains("500"), "{reason}: {message}");
-    assert!(theatre.plane.get("v1/Namespace", "", &home()).await.is_some());
+    assert!(fixture.plane.get("v1/Namespace", "", &home()).await.is_some());
     drop(look);
-    theatre.until_gone("shop").await;
-    theatre.nothing_left(&before).await;
+    fixture.until_gone("shop").await;
+    fixture.nothing_left(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_not_be_listed_any_more_is_looked_up_and_removed_by_name() {
-    let mut theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
+    let mut fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
     let secret = |name: &str| at_home("v1/Secret", name, json!({"stringData": {"a": "b"}}));
-    theatre.create("shop", &[("one", secret("one")), ("two", secret("two"))]).await;
-    theatre.ready("shop").await;
+    fixture.create("shop", &[("one", secret("one")), ("two", secret("two"))]).await;
+    fixture.ready("shop").await;
     let lists = Match::new().verb(Verb::List).verb(Verb::Watch).resource("secrets");
-    let denied = theatre.plane.proxy.fault(Fault::when(lists).then(Action::status(403)));
-    theatre.stage.restart_operator().await;
+    let denied = fixture.plane.proxy.fault(Fault::when(lists).then(Action::status(403)));
+    fixture.control.restart_operator().await;
     denied.await_hit(PATIENCE).await.unwrap();
 
     // Somebody else has made another one of the name since.
     let foreign = json!({"metadata": {"name": "one", "namespace": home()}, "stringData": {"a": "mine"}});
-    theatre.plane.api("v1/Secret", &home()).delete("one", &DeleteParams::default()).await.unwrap();
-    theatre.plane.gone("v1/Secret", &home(), "one").await;
-    theatre.plane.create("v1/Secret", &home(), foreign).await;
-    let mark = theatre.plane.proxy.mark();
-    theatre.delete("shop").await;
-    assert!(theatre.plane.get("v1/Secret", &home(), "two").await.is_none());
-    assert!(theatre.plane.get("v1/Secret", &home(), "one").await.is_some());
-    let deletions = theatre.plane.proxy.since(mark).verb(Verb::Delete).resource("secrets");
+    fixture.plane.api("v1/Secret", &home()).delete("one", &DeleteParams::default()).await.unwrap();
+    fixture.plane.gone("v1/Secret", &home(), "one").await;
+    fixture.plane.create("v1/Secret", &home(), foreign).await;
+    let mark = fixture.plane.proxy.mark();
+    fixture.delete("shop").await;
+    assert!(fixture.plane.get("v1/Secret", &home(), "two").await.is_none());
+    assert!(fixture.plane.get("v1/Secret", &home(), "one").await.is_some());
+    let deletions = fixture.plane.proxy.since(mark).verb(Verb::Delete).resource("secrets");
     assert_eq!(deletions.len(), 1, "{deletions}");
     let body = deletions[0].body.json().unwrap();
     assert!(body["preconditions"]["uid"].is_string(), "{body}");
     drop(denied);
-    theatre.plane.api("v1/Namespace", "").delete(&home(), &DeleteParams::default()).await.unwrap();
-    theatre.nothing_left(&before).await;
+    fixture.plane.api("v1/Namespace", "").delete(&home(), &DeleteParams::default()).await.unwrap();
+    fixture.nothing_left(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_takes_its_pods_along_and_what_others_hold_is_waited_for() {
-    let theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
+    let plane = &fixture.plane;
     let mut template = pods("job", "busybox");
     template["spec"]["restartPolicy"] = json!("Never");
     let job = at_home("batch/v1/Job", "job", json!({"spec": {"template": template}}));
-    theatre.create("shop", &[("job", job), ("kept", config_map("kept", json!({})))]).await;
-    plane.there("v1/ConfigMap", &home(), "kept").await;
+    fixture.create("shop", &[("job", job), ("kept", config_map("kept", json!({})))]).await;
+    plane.wait_exists("v1/ConfigMap", &home(), "kept").await;
     plane
         .until("the Job has a Pod", ("batch/v1/Job", &home(), "job"), |job| {
             (job?["status"]["active"] == 1).then_some(())
@@ -114,8 +114,8 @@ async fn a_job_takes_its_pods_along_and_what_others_hold_is_waited_for() {
     plane.patch("v1/ConfigMap", &home(), "kept", hold).await;
 
     let mark = plane.proxy.mark();
-    theatre.ask_to_delete("shop").await;
-    let (reason, message) = theatre.finalizing("shop", |message| message.contains("example.com/hold")).await;
+    fixture.ask_to_delete("shop").await;
+    let (reason, message) = fixture.finalizing("shop", |message| message.contains("example.com/hold")).await;
     assert!(reason == "CleanupInProgress" && message.contains("kept"), "{reason}: {message}");
     let job = plane.proxy.writes_since(mark).verb(Verb::Delete).resource("jobs");
     assert_eq!(job.len(), 1, "{job}");
@@ -124,65 +124,65 @@ async fn a_job_takes_its_pods_along_and_what_others_hold_is_waited_for() {
     // It is looked at again, and not deleted again.
     let deletions = || plane.proxy.writes_since(mark).verb(Verb::Delete).name("kept");
     assert_eq!(deletions().len(), 1, "{}", deletions());
-    theatre.touch("shop").await;
-    let release = theatre.until("it is there", "shop", |release| Some(release.clone())).await;
+    fixture.touch("shop").await;
+    let release = fixture.until("it is there", "shop", |release| Some(release.clone())).await;
     assert_eq!(condition(&release, "Finalizing").unwrap().1, "CleanupInProgress");
     assert_eq!(deletions().len(), 1, "{}", deletions());
 
     plane.patch("v1/ConfigMap", &home(), "kept", json!({"metadata": {"finalizers": null}})).await;
-    theatre.until_gone("shop").await;
+    fixture.until_gone("shop").await;
     // Not a Pod either.
-    theatre.nothing_left(&before).await;
+    fixture.nothing_left(&before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_goes_with_the_last_release_unless_somebody_uses_it() {
-    let theatre = Theatre::open().await;
-    let before = theatre.snapshot().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let before = fixture.snapshot().await;
+    let plane = &fixture.plane;
     for name in ["first", "second"] {
-        theatre.create(name, &[("it", config_map(name, json!({})))]).await;
-        theatre.ready(name).await;
+        fixture.create(name, &[("it", config_map(name, json!({})))]).await;
+        fixture.ready(name).await;
     }
 
     // Another one uses it.
-    theatre.delete("first").await;
+    fixture.delete("first").await;
     plane.gone("v1/ConfigMap", &home(), "first").await;
-    theatre.quiet().await;
+    fixture.quiet().await;
     let namespace = plane.get("v1/Namespace", "", &home()).await.unwrap();
     assert_eq!(namespace["status"]["phase"], "Active");
     // It was the last one, although the namespace was not made for it.
-    theatre.delete("second").await;
-    theatre.nothing_left(&before).await;
+    fixture.delete("second").await;
+    fixture.nothing_left(&before).await;
 
     // Both at once.
     for name in ["first", "second"] {
-        theatre.create(name, &[("it", config_map(name, json!({})))]).await;
-        theatre.ready(name).await;
+        fixture.create(name, &[("it", config_map(name, json!({})))]).await;
+        fixture.ready(name).await;
     }
-    tokio::join!(theatre.ask_to_delete("first"), theatre.ask_to_delete("second"));
-    tokio::join!(theatre.until_gone("first"), theatre.until_gone("second"));
-    theatre.nothing_left(&before).await;
+    tokio::join!(fixture.ask_to_delete("first"), fixture.ask_to_delete("second"));
+    tokio::join!(fixture.until_gone("first"), fixture.until_gone("second"));
+    fixture.nothing_left(&before).await;
     for name in ["first", "second"] {
-        assert_eq!(theatre.events(name, "LeftBehind").await, [] as [&str; 0]);
+        assert_eq!(fixture.events(name, "LeftBehind").await, [] as [&str; 0]);
     }
 
     // Made while it is going: it is made anew.
-    theatre.create("first", &[("it", config_map("first", json!({})))]).await;
-    theatre.ready("first").await;
-    theatre.delete("first").await;
-    theatre.create("second", &[("it", config_map("second", json!({})))]).await;
-    theatre.ready("second").await;
-    theatre.delete("second").await;
-    theatre.nothing_left(&before).await;
+    fixture.create("first", &[("it", config_map("first", json!({})))]).await;
+    fixture.ready("first").await;
+    fixture.delete("first").await;
+    fixture.create("second", &[("it", config_map("second", json!({})))]).await;
+    fixture.ready("second").await;
+    fixture.delete("second").await;
+    fixture.nothing_left(&before).await;
 
     // Somebody else put something there.
-    theatre.create("third", &[("it", config_map("third", json!({})))]).await;
-    theatre.ready("third").await;
+    fixture.create("third", &[("it", config_map("third", json!({})))]).await;
+    fixture.ready("third").await;
     let mine = json!({"metadata": {"name": "mine", "namespace": home()}});
     plane.create("v1/ConfigMap", &home(), mine).await;
-    theatre.delete("third").await;
-    let note = theatre.event("third", "LeftBehind").await;
+    fixture.delete("third").await;
+    let note = fixture.event("third", "LeftBehind").await;
     assert!(note.contains(&home()) && note.contains("ConfigMap mine"), "{note}");
     let namespace = plane.get("v1/Namespace", "", &home()).await.unwrap();
     assert_eq!(namespace["status"]["phase"], "Active");
@@ -194,10 +194,10 @@ async fn a_namespace_goes_with_the_last_release_unless_somebody_uses_it() {
     plane.create("v1/Namespace", "", theirs).await;
     let mut there = config_map("there", json!({}));
     there["metadata"]["namespace"] = json!("theirs");
-    theatre.create("fourth", &[("it", there)]).await;
-    theatre.ready("fourth").await;
-    theatre.delete("fourth").await;
-    theatre.quiet().await;
+    fixture.create("fourth", &[("it", there)]).await;
+    fixture.ready("fourth").await;
+    fixture.delete("fourth").await;
+    fixture.quiet().await;
     let namespace = plane.get("v1/Namespace", "", "theirs").await.unwrap();
     assert_eq!(namespace["status"]["phase"], "Active");
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::events::v1::Event;
 use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
 use kantor_testbed::{
-    Cluster, KubeconfigSpec,
+    Cluster, KubeconfigSpec, SharedCluster,
     proxy::{Mark, Proxy, Record, Records, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},
     wait::{self, Seen},
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 use crate::{
     acme::{acme, environment, object, plane_ready, register},
     observing::looked_at,
-    support::{PATIENCE, Stage, condition, is_ready},
+    support::{OperatorFixture, PATIENCE, condition, is_ready},
 };
 
 /// A plane and a proxy that sees every request of the operator to it.
 pub struct Plane {
     pub proxy: Proxy,
-    pub cluster: Cluster,
+    pub cluster: SharedCluster,
     pub client: Client,
     /// What it hands to Kantor: an account with the rights that Kantor is shipped with, behind the proxy.
     pub kubeconfig: KubeconfigSpec,
@@ -35,22 +35,22 @@ pub struct Plane {
 impl Plane {
     /// A plane with the controllers of Kubernetes: what is deleted really goes.
     pub async fn start(name: &str) -> Self {
-        Self::on(Cluster::builder().name(name).controllers(true).start().await.unwrap()).await
+        Self::on(Cluster::builder().name(name).controllers(true).share().await.unwrap()).await
     }
 
     /// A plane where Releases may bring anything.
-    pub async fn on(cluster: Cluster) -> Self {
+    pub async fn on(cluster: SharedCluster) -> Self {
         let kubeconfig = cluster.any_release_kubeconfig().await.unwrap();
         Self::with(cluster, &kubeconfig)
     }
 
     /// A plane for Deployments and Endpoints.
-    pub async fn without_releases(cluster: Cluster) -> Self {
+    pub async fn without_releases(cluster: SharedCluster) -> Self {
         let kubeconfig = cluster.data_plane_kubeconfig().await.unwrap();
         Self::with(cluster, &kubeconfig)
     }
 
-    fn with(cluster: Cluster, kubeconfig: &KubeconfigSpec) -> Self {
+    fn with(cluster: SharedCluster, kubeconfig: &KubeconfigSpec) -> Self {
         let (client, proxy) = (cluster.client(), Proxy::start(&cluster).unwrap());
         let kubeconfig = kubeconfig.at(proxy.url(), proxy.ca_pem());
         Self { proxy, cluster, client, kubeconfig }
@@ -103,7 +103,7 @@ impl Plane {
     }
 
     /// The object, once it is there.
-    pub async fn there(&self, kind: &str, namespace: &str, name: &str) -> Value {
+    pub async fn wait_exists(&self, kind: &str, namespace: &str, name: &str) -> Value {
         self.until(&format!("{kind} {name} is there"), (kind, namespace, name), |found| Some(found?.clone()))
             .await
     }
@@ -155,62 +155,62 @@ pub fn resource(kind: &str) -> ApiResource {
 }
 
 /// The operator, organization `acme`, plane `plane` and environment `dev` on it.
-pub struct Theatre {
+pub struct ReleaseFixture {
     // The operator ends before what it talks to.
-    pub stage: Stage,
+    pub control: OperatorFixture,
     pub plane: Plane,
 }
 
-impl Theatre {
+impl ReleaseFixture {
     pub async fn open() -> Self {
-        let (stage, plane) = tokio::join!(acme(), Plane::start("plane"));
-        Self::with(stage, plane).await
+        let (control, plane) = tokio::join!(acme(), Plane::start("plane"));
+        Self::with(control, plane).await
     }
 
-    pub async fn with(stage: Stage, plane: Plane) -> Self {
-        let theatre = Self { stage, plane };
-        theatre.register("plane", &theatre.plane).await;
-        environment(&theatre.stage, "dev", "plane").await;
-        theatre
+    pub async fn with(control: OperatorFixture, plane: Plane) -> Self {
+        let fixture = Self { control, plane };
+        fixture.register("plane", &fixture.plane).await;
+        environment(&fixture.control, "dev", "plane").await;
+        fixture
     }
 
     pub async fn register(&self, name: &str, plane: &Plane) {
-        register(&self.stage, name, &plane.kubeconfig).await;
-        plane_ready(&self.stage, name).await;
+        register(&self.control, name, &plane.kubeconfig).await;
+        plane_ready(&self.control, name).await;
     }
 
     /// Changes what Releases may put on the plane.
     pub async fn allow(&self, policy: Value) {
-        self.stage.patch::<DataPlane>("acme/plane", json!({"spec": {"releasePolicy": policy}})).await;
+        self.control.patch::<DataPlane>("acme/plane", json!({"spec": {"releasePolicy": policy}})).await;
         // It has been seen then.
-        plane_ready(&self.stage, "plane").await;
+        plane_ready(&self.control, "plane").await;
     }
 
     pub async fn create(&self, name: &str, resources: &[(&str, Value)]) -> Release {
-        self.stage.create(&release(name, resources)).await
+        self.control.create(&release(name, resources)).await
     }
 
     /// Replaces the objects of a Release.
     pub async fn edit(&self, name: &str, resources: &[(&str, Value)]) {
         let spec = json!({"spec": {"resources": entries(resources)}});
-        self.stage.patch::<Release>(&format!("acme/{name}"), spec).await;
+        self.control.patch::<Release>(&format!("acme/{name}"), spec).await;
     }
 
     pub async fn annotate(&self, name: &str, key: &str, value: &str) {
         let patch = json!({"metadata": {"annotations": {key: value}}});
-        self.stage.patch::<Release>(&format!("acme/{name}"), patch).await;
+        self.control.patch::<Release>(&format!("acme/{name}"), patch).await;
     }
 
     /// Wakes a Release by what changes nothing, and waits until it was looked at and the operator asks nothing more.
     pub async fn touch(&self, name: &str) {
         // Another value each time.
-        let value = format!("{:?}", self.stage.proxy.mark());
-        looked_at(&self.stage, &["release"], self.annotate(name, "touched", &value)).await;
+        let value = format!("{:?}", self.control.proxy.mark());
+        looked_at(&self.control, &["release"], self.annotate(name, "touched", &value)).await;
         self.quiet().await;
     }
 
     pub async fn until<T>(&self, what: &str, name: &str, seen: impl Fn(&Release) -> Option<T>) -> T {
-        self.stage.until(what, &format!("acme/{name}"), |release: Option<&Release>| seen(release?)).await
+        self.control.until(what, &format!("acme/{name}"), |release: Option<&Release>| seen(release?)).await
     }
 
     pub async fn ready(&self, name: &str) -> Release {
@@ -221,7 +221,7 @@ impl Theatre {
     }
 
     /// Waits until a condition of the Release, as it now is, has this status and reason; returns its message.
-    pub async fn says(&self, name: &str, type_: &str, status: &str, reason: &str) -> String {
+    pub async fn wait_condition(&self, name: &str, type_: &str, status: &str, reason: &str) -> String {
         self.until(&format!("Release {name} says {type_}={status} {reason}"), name, |release| {
             let observed = release.status.as_ref()?.observed_generation;
             let said = condition(release, type_)?;
@@ -232,17 +232,17 @@ impl Theatre {
     }
 
     pub async fn delete(&self, name: &str) {
-        self.stage.delete::<Release>(&format!("acme/{name}")).await;
-        self.stage.until_gone::<Release>(&format!("acme/{name}")).await;
+        self.control.delete::<Release>(&format!("acme/{name}")).await;
+        self.control.until_gone::<Release>(&format!("acme/{name}")).await;
     }
 
     /// Asks for the deletion of a Release, and does not wait for it.
     pub async fn ask_to_delete(&self, name: &str) {
-        self.stage.delete::<Release>(&format!("acme/{name}")).await;
+        self.control.delete::<Release>(&format!("acme/{name}")).await;
     }
 
     pub async fn until_gone(&self, name: &str) {
-        self.stage.until_gone::<Release>(&format!("acme/{name}")).await;
+        self.control.until_gone::<Release>(&format!("acme/{name}")).await;
     }
 
     /// Waits until a Release that is being deleted says why it is still there in words that `told` accepts; returns
@@ -268,7 +268,7 @@ impl Theatre {
 
     /// The notes of the Events about a Release with this reason, the newest last.
     pub async fn events(&self, name: &str, reason: &str) -> Vec<String> {
-        let events: Api<Event> = Api::namespaced(self.stage.client.clone(), "acme");
+        let events: Api<Event> = Api::namespaced(self.control.client.clone(), "acme");
         let fields = ListParams::default().fields(&format!("reason={reason},regarding.name={name}"));
         let mut found = events.list(&fields).await.unwrap().items;
         found.sort_by_key(|event| event.event_time.clone().map(|time| time.0));
@@ -277,7 +277,7 @@ impl Theatre {
 
     /// The statuses of a Release that the operator wrote since `mark`.
     pub fn statuses_since(&self, mark: Mark, name: &str) -> Vec<Value> {
-        let writes = self.stage.proxy.writes_since(mark).resource("releases/status").name(name);
+        let writes = self.control.proxy.writes_since(mark).resource("releases/status").name(name);
         writes.into_iter().map(|write| write.body.json().unwrap()["status"].take()).collect()
     }
 
@@ -294,10 +294,10 @@ impl Theatre {
     pub async fn quiet(&self) {
         let quiet = Duration::from_secs(1);
         wait::until("the operator has nothing to do", PATIENCE, || async {
-            let (here, there) = (self.stage.proxy.mark(), self.plane.proxy.mark());
+            let (here, there) = (self.control.proxy.mark(), self.plane.proxy.mark());
             tokio::time::sleep(quiet).await;
             let calls = self.plane.calls_since(there);
-            let requests = self.stage.proxy.since(here);
+            let requests = self.control.proxy.since(here);
             let idle = calls.is_empty() && requests.is_empty();
             Ok(if idle { Seen::Done(()) } else { Seen::NotYet(format!("{requests}\n{calls}")) })
         })
@@ -378,11 +378,11 @@ pub fn definition(kind: &str) -> Value {
 
 /// Starts an operator, with further arguments, in the place of one that has ended. It serves its probes by then; what
 /// it finds there is its own matter.
-pub async fn start_operator(stage: &mut Stage, arguments: &[&str]) {
-    let kubeconfig = stage.control_plane.operator_kubeconfig().await.unwrap();
-    let kubeconfig = kubeconfig.at(stage.proxy.url(), stage.proxy.ca_pem());
+pub async fn start_operator(control: &mut OperatorFixture, arguments: &[&str]) {
+    let kubeconfig = control.control_plane.operator_kubeconfig().await.unwrap();
+    let kubeconfig = kubeconfig.at(control.proxy.url(), control.proxy.ca_pem());
     let all = ["--allow-loopback-planes", "--plane-probe-interval=1", "--log=debug,kube=info,hyper=info"];
     let all = all.iter().chain(arguments).copied();
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_kantor"));
-    stage.operator = kantor_testbed::Operator::start(program, &kubeconfig, all).await.unwrap();
+    control.operator = kantor_testbed::Operator::start(program, &kubeconfig, all).await.unwrap();
 }

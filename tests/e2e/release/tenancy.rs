@@ -5,7 +5,7 @@ use kantor_api::{DataPlane, Environment, Release};
 use kantor_testbed::proxy::{Mark, Verb};
 use serde_json::{Value, json};
 
-use super::support::{Theatre, at_home, config_map, home};
+use super::support::{ReleaseFixture, at_home, config_map, home};
 use crate::acme::{object, plane_ready};
 
 /// An object that is refused, and what opens the plane to it.
@@ -149,9 +149,9 @@ fn by_which_organizations_are_kept_apart() -> [Case; 5] {
 }
 
 /// A plane with things of others on it.
-async fn with_others() -> (Theatre, Vec<Value>) {
-    let theatre = Box::pin(Theatre::open()).await;
-    let plane = &theatre.plane;
+async fn with_others() -> (ReleaseFixture, Vec<Value>) {
+    let fixture = Box::pin(ReleaseFixture::open()).await;
+    let plane = &fixture.plane;
     plane.create("v1/Namespace", "", json!({"metadata": {"name": "shared"}})).await;
     let labels = json!({"organization-name": "globex"});
     plane.create("v1/Namespace", "", json!({"metadata": {"name": "globex-web", "labels": labels}})).await;
@@ -159,12 +159,12 @@ async fn with_others() -> (Theatre, Vec<Value>) {
         let data = json!({"metadata": {"name": "theirs"}, "data": {"whose": "theirs"}});
         plane.create("v1/ConfigMap", namespace, data).await;
     }
-    let others = others(&theatre).await;
-    (theatre, others)
+    let others = others(&fixture).await;
+    (fixture, others)
 }
 
 /// What is of others, to the last byte.
-async fn others(theatre: &Theatre) -> Vec<Value> {
+async fn others(fixture: &ReleaseFixture) -> Vec<Value> {
     let mut found = vec![];
     for (kind, namespace, name) in [
         ("v1/Namespace", "", "shared"),
@@ -172,80 +172,80 @@ async fn others(theatre: &Theatre) -> Vec<Value> {
         ("v1/ConfigMap", "shared", "theirs"),
         ("v1/ConfigMap", "globex-web", "theirs"),
     ] {
-        found.push(theatre.plane.get(kind, namespace, name).await.unwrap());
+        found.push(fixture.plane.get(kind, namespace, name).await.unwrap());
     }
     found
 }
 
 /// Nothing has been written to the plane.
-fn untouched(theatre: &Theatre, mark: Mark, name: &str) {
-    let writes = theatre.plane.proxy.writes_since(mark).filter(|record| !record.target.dry_run);
+fn untouched(fixture: &ReleaseFixture, mark: Mark, name: &str) {
+    let writes = fixture.plane.proxy.writes_since(mark).filter(|record| !record.target.dry_run);
     assert!(writes.is_empty(), "{name}:\n{writes}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_the_organizations_is_refused_whole_until_a_policy_allows_it() {
-    let (theatre, before) = with_others().await;
+    let (fixture, before) = with_others().await;
     for Case { name, object, under, said, allowed_by } in cases() {
-        theatre.allow(under).await;
-        let mark = theatre.plane.proxy.mark();
+        fixture.allow(under).await;
+        let mark = fixture.plane.proxy.mark();
         let harmless = config_map("harmless", json!({"a": "b"}));
-        theatre.create(name, &[("harmless", harmless), ("hostile", object)]).await;
-        let message = theatre.says(name, "Ready", "False", "PolicyViolation").await;
+        fixture.create(name, &[("harmless", harmless), ("hostile", object)]).await;
+        let message = fixture.wait_condition(name, "Ready", "False", "PolicyViolation").await;
         assert!(said.iter().all(|words| message.contains(words)), "{name}: {message}");
         assert!(!message.contains("harmless"), "{name}: {message}");
-        theatre.quiet().await;
-        untouched(&theatre, mark, name);
-        assert_eq!(others(&theatre).await, before, "{name}");
+        fixture.quiet().await;
+        untouched(&fixture, mark, name);
+        assert_eq!(others(&fixture).await, before, "{name}");
 
-        theatre.allow(Value::Null).await;
+        fixture.allow(Value::Null).await;
         if let Some(policy) = allowed_by {
-            theatre.allow(policy).await;
-            theatre.ready(name).await;
+            fixture.allow(policy).await;
+            fixture.ready(name).await;
         }
-        theatre.delete(name).await;
-        theatre.allow(Value::Null).await;
+        fixture.delete(name).await;
+        fixture.allow(Value::Null).await;
     }
-    assert_eq!(others(&theatre).await, before);
+    assert_eq!(others(&fixture).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_somebody_else_is_left_alone_and_named() {
-    let (theatre, before) = with_others().await;
-    theatre.allow(json!({"namespaces": ["shared"]})).await;
+    let (fixture, before) = with_others().await;
+    fixture.allow(json!({"namespaces": ["shared"]})).await;
     let mut object = config_map_in("shared");
     object["metadata"]["name"] = json!("theirs");
-    let mark = theatre.plane.proxy.mark();
-    theatre.create("greedy", &[("theirs", object)]).await;
-    let message = theatre.says("greedy", "Ready", "False", "ApplyRefused").await;
+    let mark = fixture.plane.proxy.mark();
+    fixture.create("greedy", &[("theirs", object)]).await;
+    let message = fixture.wait_condition("greedy", "Ready", "False", "ApplyRefused").await;
     assert!(message.contains("ConfigMap shared/theirs exists and belongs to nobody"), "{message}");
-    let landed = theatre.plane.proxy.writes_since(mark).filter(kantor_testbed::proxy::Record::committed);
+    let landed = fixture.plane.proxy.writes_since(mark).filter(kantor_testbed::proxy::Record::committed);
     assert!(landed.is_empty(), "{landed}");
-    assert_eq!(others(&theatre).await, before);
-    theatre.delete("greedy").await;
-    assert_eq!(others(&theatre).await, before);
+    assert_eq!(others(&fixture).await, before);
+    fixture.delete("greedy").await;
+    assert_eq!(others(&fixture).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_do_not_make_a_release_another_organizations() {
-    let (theatre, before) = with_others().await;
+    let (fixture, before) = with_others().await;
     // All that acme has to write for its Release to look like one of globex, up to the cluster.
     let plane = json!({"kubernetesCluster": {"secretRef": {"name": "plane"}}});
-    theatre.stage.create(&claiming::<DataPlane>("DataPlane", "claimed", plane)).await;
-    plane_ready(&theatre.stage, "claimed").await;
+    fixture.control.create(&claiming::<DataPlane>("DataPlane", "claimed", plane)).await;
+    plane_ready(&fixture.control, "claimed").await;
     let environment = json!({"dataPlaneRef": "claimed"});
-    theatre.stage.create(&claiming::<Environment>("Environment", "claimed", environment)).await;
-    let mark = theatre.plane.proxy.mark();
+    fixture.control.create(&claiming::<Environment>("Environment", "claimed", environment)).await;
+    let mark = fixture.plane.proxy.mark();
     let resources = json!([{"id": "theirs", "object": config_map_in("globex-web")}]);
     let owner = json!({"projectName": "shop", "componentName": "cart"});
     let spec = json!({"owner": owner, "environmentName": "claimed", "resources": resources});
-    theatre.stage.create(&claiming::<Release>("Release", "claiming", spec)).await;
-    let message = theatre.says("claiming", "Ready", "False", "PolicyViolation").await;
+    fixture.control.create(&claiming::<Release>("Release", "claiming", spec)).await;
+    let message = fixture.wait_condition("claiming", "Ready", "False", "PolicyViolation").await;
     assert!(message.contains("globex-web belongs to another organization"), "{message}");
-    theatre.quiet().await;
-    untouched(&theatre, mark, "claiming");
-    assert_eq!(others(&theatre).await, before);
-    theatre.delete("claiming").await;
+    fixture.quiet().await;
+    untouched(&fixture, mark, "claiming");
+    assert_eq!(others(&fixture).await, before);
+    fixture.delete("claiming").await;
 }
 
 /// An object in the namespace of acme whose label says globex.
@@ -258,8 +258,8 @@ fn claiming<K: serde::de::DeserializeOwned + kube::Resource>(kind: &str, name: &
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_service_account_may_not_do_releases_may_not() {
-    let theatre = Theatre::open().await;
-    let plane = &theatre.plane;
+    let fixture = ReleaseFixture::open().await;
+    let plane = &fixture.plane;
     plane.create("v1/Namespace", "", json!({"metadata": {"name": "platform"}})).await;
     plane.create("v1/ServiceAccount", "platform", json!({"metadata": {"name": "releaser"}})).await;
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]);
@@ -272,14 +272,14 @@ async fn what_the_service_account_may_not_do_releases_may_not() {
     let impersonating = json!([{"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["releaser"],
         "verbs": ["impersonate"]}]);
     plane.cluster.allow_on_data_plane("kantor-as-releaser", impersonating).await.unwrap();
-    let before = theatre.snapshot().await;
-    theatre.allow(json!({"serviceAccount": {"namespace": "platform", "name": "releaser"}})).await;
+    let before = fixture.snapshot().await;
+    fixture.allow(json!({"serviceAccount": {"namespace": "platform", "name": "releaser"}})).await;
 
     let mark = plane.proxy.mark();
     let secret = at_home("v1/Secret", "password", json!({"stringData": {"password": "hunter2"}}));
     let settings = config_map("settings", json!({"colour": "blue"}));
-    theatre.create("limited", &[("settings", settings.clone()), ("password", secret)]).await;
-    let message = theatre.says("limited", "Ready", "False", "ApplyRefused").await;
+    fixture.create("limited", &[("settings", settings.clone()), ("password", secret)]).await;
+    let message = fixture.wait_condition("limited", "Ready", "False", "ApplyRefused").await;
     let user = "system:serviceaccount:platform:releaser";
     assert!(message.contains(&format!("Secret {}/password", home())) && message.contains(user), "{message}");
     assert!(!message.contains("hunter2"), "{message}");
@@ -290,13 +290,13 @@ async fn what_the_service_account_may_not_do_releases_may_not() {
     assert!(writes.iter().all(|record| record.impersonate.as_deref() == Some(user)), "{writes:#?}");
 
     // What it never could make does not keep it from being left out, and nothing keeps the namespace.
-    theatre.edit("limited", &[("settings", settings)]).await;
-    theatre.ready("limited").await;
+    fixture.edit("limited", &[("settings", settings)]).await;
+    fixture.ready("limited").await;
     let mark = plane.proxy.mark();
-    theatre.delete("limited").await;
+    fixture.delete("limited").await;
     // What is removed is removed in its name as well.
     let deleted = plane.proxy.writes_since(mark).verb(Verb::Delete).resource("configmaps");
     assert!(!deleted.is_empty(), "{deleted}");
     assert!(deleted.iter().all(|record| record.impersonate.as_deref() == Some(user)), "{deleted:#?}");
-    theatre.nothing_left(&before).await;
+    fixture.nothing_left(&before).await;
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     neighbours::{home_of_mallory, mallory, mallory_says, release_of_mallory},
-    support::{Theatre, home, release},
+    support::{ReleaseFixture, home, release},
 };
 use crate::observing::until_at_rest;
 
@@ -29,26 +29,26 @@ fn patient(mut release: Release, progressing: &str) -> Release {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_waits_for_a_host_looks_when_the_claim_in_its_way_goes_and_not_before() {
-    let theatre = Theatre::open().await;
-    let (stage, plane) = (&theatre.stage, &theatre.plane);
+    let fixture = ReleaseFixture::open().await;
+    let (control, plane) = (&fixture.control, &fixture.plane);
     let policy = json!({"allowedKinds": ["*", "*.networking.k8s.io"]});
-    theatre.allow(policy.clone()).await;
-    mallory(stage, &plane.kubeconfig.to_yaml(), policy).await;
+    fixture.allow(policy.clone()).await;
+    mallory(control, &plane.kubeconfig.to_yaml(), policy).await;
 
     let of_acme = |name: &str| release(name, &[("0", ingress(name, &home(), "shop.brand.example"))]);
-    stage.create(&patient(of_acme("first"), "0s")).await;
-    plane.there(INGRESS, &home(), "first").await;
-    stage.create(&patient(of_acme("second"), "1s")).await;
-    let message = theatre.says("second", "Ready", "False", "HostnameWithheld").await;
+    control.create(&patient(of_acme("first"), "0s")).await;
+    plane.wait_exists(INGRESS, &home(), "first").await;
+    control.create(&patient(of_acme("second"), "1s")).await;
+    let message = fixture.wait_condition("second", "Ready", "False", "HostnameWithheld").await;
     assert!(message.contains("shop.brand.example by acme/first"), "{message}");
-    until_at_rest(stage, plane).await;
-    theatre.delete("first").await;
-    plane.there(INGRESS, &home(), "second").await;
+    until_at_rest(control, plane).await;
+    fixture.delete("first").await;
+    plane.wait_exists(INGRESS, &home(), "second").await;
 
     // The claim in its way is of another name, and of another organization.
     let all = ingress("all", &home_of_mallory(), "*.brand.example");
-    stage.create(&patient(release_of_mallory("all", &[all]), "0s")).await;
-    mallory_says(stage, "all", "HostnameConflict").await;
-    theatre.delete("second").await;
-    plane.there(INGRESS, &home_of_mallory(), "all").await;
+    control.create(&patient(release_of_mallory("all", &[all]), "0s")).await;
+    mallory_says(control, "all", "HostnameConflict").await;
+    fixture.delete("second").await;
+    plane.wait_exists(INGRESS, &home_of_mallory(), "all").await;
 }

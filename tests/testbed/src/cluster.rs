@@ -11,8 +11,10 @@ mod faults;
 mod files;
 mod nodes;
 mod roles;
+mod shared;
+mod store;
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, sync::atomic::AtomicBool};
 
 pub use access::ServiceAccountAccess;
 use anyhow::Result;
@@ -21,6 +23,7 @@ use components::Components;
 pub(crate) use components::POD_RANGE;
 use files::Files;
 use kube::{Client, Config, api::DynamicObject};
+pub use shared::SharedCluster;
 
 use crate::{
     apply,
@@ -36,6 +39,8 @@ pub struct Cluster {
     kubeconfig: KubeconfigSpec,
     config: Config,
     roles: roles::Roles,
+    /// Whether a test has paused or killed a process of it.
+    is_broken: AtomicBool,
 }
 
 impl fmt::Debug for Cluster {

@@ -27,7 +27,7 @@ pub mod snapshot;
 pub mod wait;
 
 pub use assets::CrdBundle;
-pub use cluster::{Cluster, ClusterBuilder, ServiceAccountAccess};
+pub use cluster::{Cluster, ClusterBuilder, ServiceAccountAccess, SharedCluster};
 pub use fleet::Fleet;
 pub use flux::Flux;
 pub use kubeconfig::{Auth, KubeconfigSpec};

@@ -19,7 +19,7 @@ use hyper::{
 };
 use tokio::{net::TcpListener, sync::oneshot};
 
-use crate::{Cluster, certificates::Identity};
+use crate::{Cluster, SharedCluster, certificates::Identity};
 
 mod answer;
 mod body;
@@ -70,6 +70,12 @@ impl From<&Cluster> for Upstream {
             front_proxy: Some(cluster.front_proxy_identity().clone()),
             client_ca_pem: Some(cluster.client_ca_pem().to_owned()),
         }
+    }
+}
+
+impl From<&SharedCluster> for Upstream {
+    fn from(cluster: &SharedCluster) -> Self {
+        Self::from(&**cluster)
     }
 }
 

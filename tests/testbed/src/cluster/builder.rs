@@ -4,7 +4,8 @@ use std::{
     collections::BTreeSet,
     fs,
     net::{Ipv4Addr, TcpListener},
-    sync::{Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -31,14 +32,17 @@ use crate::{
 const START: Duration = Duration::from_mins(2);
 
 /// What a new cluster shall have. Make one with [`Cluster::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterBuilder {
-    name: String,
+    pub(super) name: String,
     controllers: bool,
     scheduler: bool,
     nodes: usize,
     crds: Vec<CrdBundle>,
+    manifests: Option<PathBuf>,
     memory_mib: u32,
+    /// Whether etcd can be asked for what it holds.
+    pub(super) store: bool,
 }
 
 impl Default for ClusterBuilder {
@@ -49,7 +53,9 @@ impl Default for ClusterBuilder {
             scheduler: false,
             nodes: 0,
             crds: Vec::new(),
+            manifests: None,
             memory_mib: 1024,
+            store: false,
         }
     }
 }
@@ -98,6 +104,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// With what the YAML files of a folder say.
+    #[must_use]
+    pub fn manifests(mut self, folder: impl AsRef<Path>) -> Self {
+        self.manifests = Some(folder.as_ref().to_owned());
+        self
+    }
+
     /// Starts the cluster and returns when it is ready. Whatever goes wrong, nothing is left behind.
     pub async fn start(self) -> Result<Cluster> {
         let name = self.name.clone();
@@ -128,6 +141,9 @@ impl ClusterBuilder {
         }
         try_join3(install(&client, &crds), self.add_nodes(&cluster, &client), self.begun(&cluster, &client))
             .await?;
+        if let Some(folder) = &self.manifests {
+            cluster.apply_dir(folder).await?;
+        }
         cluster.components.check()?;
         Ok(cluster)
     }
@@ -223,9 +239,21 @@ impl ClusterBuilder {
         };
         files.write(KUBECONFIG, &kubeconfig.to_yaml())?;
         let config = kubeconfig.to_config().await?;
-        let components =
-            Components::new(Programs::new(&binaries, paths), port, self.controllers, self.memory_mib);
-        let cluster = Cluster { components, files, kubeconfig, config, roles: Roles::default() };
+        let components = Components::new(
+            Programs::new(&binaries, paths),
+            port,
+            self.controllers,
+            self.memory_mib,
+            self.store,
+        );
+        let cluster = Cluster {
+            components,
+            files,
+            kubeconfig,
+            config,
+            roles: Roles::default(),
+            is_broken: AtomicBool::new(false),
+        };
         cluster.components.start(Binary::Etcd, &cluster.files)?;
         cluster.components.start(Binary::KubeApiserver, &cluster.files)?;
         Ok(cluster)

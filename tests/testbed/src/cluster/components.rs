@@ -40,12 +40,19 @@ pub(super) struct Components {
     port: u16,
     controllers: bool,
     memory_mib: u32,
+    store: bool,
     processes: Mutex<Vec<Process>>,
 }
 
 impl Components {
-    pub(super) fn new(programs: Programs, port: u16, controllers: bool, memory_mib: u32) -> Self {
-        Self { programs, port, controllers, memory_mib, processes: Mutex::default() }
+    pub(super) fn new(
+        programs: Programs,
+        port: u16,
+        controllers: bool,
+        memory_mib: u32,
+        store: bool,
+    ) -> Self {
+        Self { programs, port, controllers, memory_mib, store, processes: Mutex::default() }
     }
 
     pub(super) fn start(&self, binary: Binary, files: &Files) -> Result<()> {
@@ -104,7 +111,7 @@ impl Components {
 
     fn arguments(&self, binary: Binary, files: &Files) -> Vec<String> {
         match binary {
-            Binary::Etcd => etcd(files),
+            Binary::Etcd => etcd(files, self.store),
             Binary::KubeApiserver => self.apiserver(files),
             Binary::KubeControllerManager => {
                 let mut arguments = controller(files);
@@ -161,10 +168,10 @@ impl Components {
     }
 }
 
-fn etcd(files: &Files) -> Vec<String> {
+fn etcd(files: &Files, store: bool) -> Vec<String> {
     let client = etcd_url(files);
     let peer = format!("unix://{}", files.path("peer.sock").display());
-    vec![
+    let mut arguments = vec![
         "--name=kantor".to_owned(),
         format!("--data-dir={}", files.path("etcd").display()),
         // The data is gone with the test: durability costs time only.
@@ -175,9 +182,14 @@ fn etcd(files: &Files) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=kantor={peer}"),
-        "--enable-grpc-gateway=false".to_owned(),
+        format!("--enable-grpc-gateway={store}"),
         "--log-level=warn".to_owned(),
-    ]
+    ];
+    if store {
+        // All that a test has made goes at once.
+        arguments.extend(["--max-txn-ops=100000".to_owned(), "--max-request-bytes=33554432".to_owned()]);
+    }
+    arguments
 }
 
 fn etcd_url(files: &Files) -> String {

@@ -1,5 +1,7 @@
 //! Breaking a cluster on purpose, and healing it.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::Result;
 
 use super::{Cluster, builder};
@@ -8,6 +10,7 @@ use crate::{assets::Binary, process::Process};
 impl Cluster {
     /// Stops the API server in its tracks: connections are accepted by the system, and nothing answers.
     pub fn pause(&self) -> Result<()> {
+        self.is_broken.store(true, Ordering::Relaxed);
         self.components.with(Binary::KubeApiserver, Process::pause)
     }
 
@@ -18,6 +21,7 @@ impl Cluster {
 
     /// Kills the API server: connections are refused. The data stays.
     pub fn kill_apiserver(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
         self.components.stop(Binary::KubeApiserver);
     }
 

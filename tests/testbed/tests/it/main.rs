@@ -12,3 +12,4 @@ mod command;
 mod ending;
 mod faults;
 mod observe;
+mod sharing;

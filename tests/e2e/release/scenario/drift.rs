@@ -3,7 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::release::support::{Plane, Theatre, home};
+use crate::release::support::{Plane, ReleaseFixture, home};
 
 /// A change by somebody else.
 struct Drift {
@@ -226,8 +226,8 @@ const DELETED: [(&str, &str); 5] = [
 ];
 
 /// Changes everything that can be changed, and waits until it is as it was; what is not the Release's stays.
-pub async fn repaired(theatre: &Theatre) {
-    let plane = &theatre.plane;
+pub async fn repaired(fixture: &ReleaseFixture) {
+    let plane = &fixture.plane;
     leave_things(plane).await;
     let drifts: Vec<Drift> = plain().into_iter().chain(lists()).chain(quantities()).collect();
     let home = home();
@@ -255,7 +255,7 @@ pub async fn repaired(theatre: &Theatre) {
     let looked =
         |found: Option<&Value>| (look(found?, "/status/currentReplicas") == Some(&json!(3))).then_some(());
     plane.until("the autoscaler has seen the replicas", (AUTOSCALER, &home, "scaled"), looked).await;
-    theatre.quiet().await;
+    fixture.quiet().await;
     things_are_left(plane).await;
 }
 

@@ -9,33 +9,33 @@ use kube::Api;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::cast::{Objects, Others, gateway, theatre};
+use super::fixtures::{Objects, Others, gateway, release_fixture};
 use crate::{
-    killing::{Landing, Story, told_twice},
-    release::support::Theatre,
-    support::{PATIENCE, Stage, is_ready},
+    killing::{Landing, Scenario, assert_crash_safe},
+    release::support::ReleaseFixture,
+    support::{OperatorFixture, PATIENCE, is_ready},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_each_write_the_operator_ends_where_it_would_have() {
     // One of each kind that is hard.
-    told_twice(&mut Box::pin(OneRelease::of(Objects::few(), &[])).await, Landing::One).await;
+    assert_crash_safe(&mut Box::pin(OneRelease::of(Objects::few(), &[])).await, Landing::One).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_before_and_after_the_writes_of_sixty_objects_the_operator_ends_where_it_would_have() {
-    // What is between their making and their end is in the other story.
+    // What is between their making and their end is in the other scenario.
     let spared = ["edited", "renamed", "pruned"];
-    told_twice(&mut Box::pin(OneRelease::of(Objects::sixty(), &spared)).await, Landing::All).await;
+    assert_crash_safe(&mut Box::pin(OneRelease::of(Objects::sixty(), &spared)).await, Landing::All).await;
 }
 
-/// The chapter after those of the objects.
+/// The phase after those of the objects.
 const DELETED: &str = "deleted";
 
 /// A Release, among others who have nothing to do with it.
 struct OneRelease {
-    theatre: Theatre,
-    chapters: Vec<(&'static str, Objects)>,
+    release: ReleaseFixture,
+    phases: Vec<(&'static str, Objects)>,
     /// Chapters in which the operator is not killed.
     spared: Vec<&'static str>,
     others: Others,
@@ -47,16 +47,16 @@ struct OneRelease {
 
 impl OneRelease {
     async fn of(objects: Objects, spared: &[&'static str]) -> Self {
-        let theatre = theatre().await;
-        let others = Others::settle(&theatre.plane).await;
-        let gateway = gateway(&theatre.plane);
-        let plane_before = theatre.snapshot().await;
+        let fixture = release_fixture().await;
+        let others = Others::settle(&fixture.plane).await;
+        let gateway = gateway(&fixture.plane);
+        let plane_before = fixture.snapshot().await;
         let control_before =
-            Snapshot::settled(&theatre.stage.client, &Options::default(), PATIENCE).await.unwrap();
-        let others_before = others.now(&theatre.plane).await;
+            Snapshot::settled(&fixture.control.client, &Options::default(), PATIENCE).await.unwrap();
+        let others_before = others.now(&fixture.plane).await;
         Self {
-            theatre,
-            chapters: objects.chapters(),
+            release: fixture,
+            phases: objects.phases(),
             spared: spared.to_vec(),
             others,
             _gateway: gateway,
@@ -66,46 +66,46 @@ impl OneRelease {
         }
     }
 
-    /// The objects of a chapter.
-    fn objects(&self, chapter: &str) -> Option<&Objects> {
-        self.chapters.iter().find(|(name, _)| *name == chapter).map(|(_, objects)| objects)
+    /// The objects of a phase.
+    fn objects(&self, phase: &str) -> Option<&Objects> {
+        self.phases.iter().find(|(name, _)| *name == phase).map(|(_, objects)| objects)
     }
 }
 
-impl Story for OneRelease {
-    fn stage(&self) -> &Stage {
-        &self.theatre.stage
+impl Scenario for OneRelease {
+    fn control(&self) -> &OperatorFixture {
+        &self.release.control
     }
 
-    fn stage_mut(&mut self) -> &mut Stage {
-        &mut self.theatre.stage
+    fn control_mut(&mut self) -> &mut OperatorFixture {
+        &mut self.release.control
     }
 
     fn planes(&self) -> Vec<(&'static str, &Proxy)> {
-        vec![("plane", &self.theatre.plane.proxy)]
+        vec![("plane", &self.release.plane.proxy)]
     }
 
-    fn chapters(&self) -> Vec<&'static str> {
-        self.chapters.iter().map(|(name, _)| *name).chain([DELETED]).collect()
+    fn phases(&self) -> Vec<&'static str> {
+        self.phases.iter().map(|(name, _)| *name).chain([DELETED]).collect()
     }
 
-    fn is_killed_in(&self, chapter: &str) -> bool {
-        !self.spared.contains(&chapter)
+    fn is_killed_in(&self, phase: &str) -> bool {
+        !self.spared.contains(&phase)
     }
 
-    async fn tell(&self, chapter: &str) {
-        match self.objects(chapter) {
-            None => self.theatre.ask_to_delete("story").await,
-            Some(objects) if chapter == self.chapters[0].0 => {
-                self.theatre.create("story", &objects.resources()).await;
+    async fn act(&self, phase: &str) {
+        match self.objects(phase) {
+            None => self.release.ask_to_delete("story").await,
+            Some(objects) if phase == self.phases[0].0 => {
+                self.release.create("story", &objects.resources()).await;
             }
-            Some(objects) => self.theatre.edit("story", &objects.resources()).await,
+            Some(objects) => self.release.edit("story", &objects.resources()).await,
         }
     }
 
-    async fn is_over(&self, chapter: &str) -> bool {
-        let api: Api<Release> = Api::namespaced(self.theatre.stage.client.clone(), "acme");
-        match (chapter, api.get_opt("story").await.unwrap()) {
+    async fn is_over(&self, phase: &str) -> bool {
+        let api: Api<Release> = Api::namespaced(self.release.control.client.clone(), "acme");
+        match (phase, api.get_opt("story").await.unwrap()) {
             (DELETED, found) => found.is_none(),
             (_, found) => found.is_some_and(|release| {
                 is_ready(&release) && release.status.as_ref().is_some_and(|status| status.removing.is_empty())
@@ -114,22 +114,22 @@ impl Story for OneRelease {
     }
 
     /// The objects of the Release as they are.
-    async fn state(&self, chapter: &str) -> Vec<Value> {
-        let Some(objects) = self.objects(chapter) else { return vec![] };
-        let release = self.theatre.ready("story").await;
+    async fn state(&self, phase: &str) -> Vec<Value> {
+        let Some(objects) = self.objects(phase) else { return vec![] };
+        let release = self.release.ready("story").await;
         let of_release = release.metadata.uid.unwrap();
         let mut state = vec![];
         for (kind, namespace, name) in objects.places() {
-            let object = self.theatre.plane.get(&kind, &namespace, &name).await.unwrap();
+            let object = self.release.plane.get(&kind, &namespace, &name).await.unwrap();
             state.push(lasting(&kind, &object, &of_release));
         }
         state
     }
 
     async fn nothing_left(&self) {
-        self.theatre.nothing_left(&self.plane_before).await;
-        assert_nothing_left(&self.control_before, &self.theatre.stage.client, PATIENCE).await;
-        assert_eq!(self.others.now(&self.theatre.plane).await, self.others_before);
+        self.release.nothing_left(&self.plane_before).await;
+        assert_nothing_left(&self.control_before, &self.release.control.client, PATIENCE).await;
+        assert_eq!(self.others.now(&self.release.plane).await, self.others_before);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who is on stage: the objects of the Release, the plane, a gateway, and others who have nothing to do with it.
+//! The objects of the Release, the plane, a gateway, and others who have nothing to do with it.
 
 use kantor_api::DataPlane;
 use kantor_testbed::{Cluster, CrdBundle};
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     acme::acme,
-    release::support::{Plane, Theatre, home},
+    release::support::{Plane, ReleaseFixture, home},
 };
 
 /// The objects of a Release by their ids.
@@ -66,7 +66,7 @@ impl Objects {
         self.0.iter().map(|(_, object)| place_of(object)).collect()
     }
 
-    /// As they are after the edits of the second chapter: an image, the environment, quantities, data.
+    /// As they are after the edits of the second phase: an image, the environment, quantities, data.
     fn edited(mut self) -> Self {
         let edits = [
             (
@@ -122,8 +122,8 @@ impl Objects {
         self
     }
 
-    /// How the Release changes in the course of the story.
-    pub fn chapters(self) -> Vec<(&'static str, Self)> {
+    /// How the Release changes in the course of the scenario.
+    pub fn phases(self) -> Vec<(&'static str, Self)> {
         let edited = self.clone().edited();
         let renamed = edited.clone().renamed();
         let pruned = renamed.clone().pruned();
@@ -148,16 +148,16 @@ fn place_of(object: &Value) -> (String, String, String) {
 }
 
 /// A plane with all that the objects need to be healthy, and a policy that lets all of them in.
-pub async fn theatre() -> Theatre {
+pub async fn release_fixture() -> ReleaseFixture {
     let plane = Cluster::builder()
         .name("plane")
         .controllers(true)
         .scheduler(true)
         .nodes(2)
         .crds(&[CrdBundle::GatewayApi])
-        .start();
-    let (stage, plane) = tokio::join!(Box::pin(acme()), plane);
-    let theatre = Box::pin(Theatre::with(stage, Plane::on(plane.unwrap()).await)).await;
+        .share();
+    let (control, plane) = tokio::join!(Box::pin(acme()), plane);
+    let fixture = Box::pin(ReleaseFixture::with(control, Plane::on(plane.unwrap()).await)).await;
     let able = "status.conditions.exists(c, c.type == 'AbleToScale' && c.status == 'True')";
     let spec = json!({"spec": {
         "releasePolicy": {
@@ -170,8 +170,8 @@ pub async fn theatre() -> Theatre {
         // There are no metrics: that it is able to scale has to be enough.
         "healthChecks": [{"group": "autoscaling", "kind": "HorizontalPodAutoscaler", "healthy": able}],
     }});
-    theatre.stage.patch::<DataPlane>("acme/plane", spec).await;
-    theatre
+    fixture.control.patch::<DataPlane>("acme/plane", spec).await;
+    fixture
 }
 
 /// Accepts all Gateways and Routes, as a gateway would, until it is dropped.
