@@ -43,7 +43,10 @@ impl Effective {
         }
         let base = base.and_then(|base| base.application.as_ref());
         let application = match over.and_then(|over| over.application.as_ref()) {
-            Some(over) => merged(base.unwrap_or(&Application::default()), over),
+            Some(over) => {
+                let empty = Application::default();
+                merged(base.unwrap_or(&empty), over)
+            }
             None => base.cloned().unwrap_or_default(),
         };
         Self { application, templates }

@@ -47,7 +47,11 @@ fn content(name: &str) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }
 
 fn kube(name: &str) -> String {
@@ -122,7 +126,7 @@ fn serve(mut stream: TcpStream, files: &mut Files, requests: &Mutex<Vec<String>>
     let path = lines[0].split(' ').nth(1).unwrap().to_owned();
     let range = lines.iter().find_map(|line| line.strip_prefix("Range: bytes="));
     let start: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
-    requests.lock().unwrap().push(range.map_or(path.clone(), |range| format!("{path} {range}")));
+    requests.lock().unwrap().push(range.map_or_else(|| path.clone(), |range| format!("{path} {range}")));
     let Some(body) = files.bodies.get(&path) else {
         write!(stream, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
         return;
