@@ -228,12 +228,12 @@ impl Engine {
                 return Change::without_write(item, outcome, Some(AGAIN));
             }
         };
-        if is_in_namespace_of_another(site.plane, owner, &item.namespace) {
+        let live = followed.get(wanted.object.metadata.namespace.as_deref(), &item.name);
+        let step = self.step(owner, wanted, live.as_deref(), recorded);
+        if step == Step::Create && is_in_namespace_of_another(site.plane, owner, &item.namespace) {
             let why = format!("namespace {} belongs to another organization", item.namespace);
             return Change::without_write(item, Outcome::Refused(why), Some(AGAIN));
         }
-        let live = followed.get(wanted.object.metadata.namespace.as_deref(), &item.name);
-        let step = self.step(owner, wanted, live.as_deref(), recorded);
         let (key, tried) = (wanted.item(), tried(owner, wanted));
         if matches!(step, Step::Create | Step::Update { .. })
             && let Some((outcome, wait)) = self.patience.hold(&owner.uid, &key, &tried, Instant::now())
