@@ -42,12 +42,11 @@ impl Effective {
             }
         }
         let base = base.and_then(|base| base.application.as_ref());
+        let nothing = Application::default();
+        let base = base.unwrap_or(&nothing);
         let application = match over.and_then(|over| over.application.as_ref()) {
-            Some(over) => {
-                let empty = Application::default();
-                merged(base.unwrap_or(&empty), over)
-            }
-            None => base.cloned().unwrap_or_default(),
+            Some(over) => merged(base, over),
+            None => base.clone(),
         };
         Self { application, templates }
     }

@@ -304,3 +304,68 @@ proptest! {
         prop_assert_ne!(of(format!("{amount}m")), of(format!("{}m", amount + 1)));
     }
 }
+
+/// Values of metadata as objects have them, rare ones among them.
+fn metadata() -> impl Strategy<Value = Value> {
+    let texts = || collection::btree_map(names(), ".{0,4}", 0..4);
+    let noted = texts().prop_flat_map(|texts| {
+        any::<bool>().prop_map(move |hashed| {
+            let mut texts = texts.clone();
+            texts.extend(hashed.then(|| ("openchoreo.dev/intent-hash".to_owned(), "x".to_owned())));
+            texts
+        })
+    });
+    let fields = (
+        proptest::option::of(noted),
+        proptest::option::of(texts()),
+        proptest::option::of(names()),
+        proptest::option::of(names()),
+        proptest::option::of(collection::vec(names(), 0..3)),
+        proptest::option::weighted(0.2, names()),
+    );
+    fields.prop_map(|(annotations, labels, name, namespace, finalizers, uid)| {
+        let all = json!({"annotations": annotations, "labels": labels, "name": name, "namespace": namespace,
+            "finalizers": finalizers, "uid": uid});
+        let Value::Object(fields) = all else { return all };
+        Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).collect())
+    })
+}
+
+/// Objects, and the same as JSON.
+fn whole_objects() -> impl Strategy<Value = (DynamicObject, Value)> {
+    (metadata(), objects(), any::<bool>()).prop_map(|(metadata, data, typed)| {
+        let mut whole = data;
+        whole["metadata"] = metadata;
+        for name in ["apiVersion", "kind"] {
+            if let Some(fields) = whole.as_object_mut() {
+                fields.remove(name);
+            }
+            if typed {
+                whole[name] = json!("v1");
+            }
+        }
+        let object: DynamicObject = serde_json::from_value(whole).unwrap();
+        let whole = serde_json::to_value(&object).unwrap();
+        (object, whole)
+    })
+}
+
+proptest! {
+    #[test]
+    fn objects_have_the_hash_of_their_json((object, json) in whole_objects()) {
+        prop_assert_eq!(canonical::object(&object), Some(canonical::intent(&json)));
+        prop_assert_eq!(object_hash(&object), Some(intent_hash(&json)));
+    }
+
+    #[test]
+    fn objects_are_compared_as_their_json_is(live in whole_objects(), intent in whole_objects(), same in any::<bool>()) {
+        let ((live, live_json), (mut intent, mut intent_json)) = (live, intent);
+        if same {
+            (intent, intent_json) = (live.clone(), live_json.clone());
+            intent.metadata.name = Some("other".to_owned());
+            intent_json["metadata"]["name"] = json!("other");
+        }
+        prop_assert_eq!(first_difference_of(&live, &intent), first_difference(&live_json, &intent_json));
+        prop_assert_eq!(projection_digest_of(&live, &intent), projection_digest(&live_json, &intent_json));
+    }
+}

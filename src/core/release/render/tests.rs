@@ -401,3 +401,11 @@ fn objects_that_leave_no_room_for_a_status_are_refused() {
     assert_eq!(problems[0].id, "three");
     assert!(problems[0].message.contains("another Release"), "{}", problems[0].message);
 }
+
+proptest! {
+    #[test]
+    fn the_length_of_a_value_is_that_of_its_json(text in "[\\x00-\\x7fé]{0,40}", number in any::<f64>()) {
+        let value = json!({text.as_str(): [text, null, true, false, {}, []], "number": [number, 1, -1]});
+        prop_assert_eq!(length(&value), value.to_string().len());
+    }
+}
