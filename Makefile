@@ -24,6 +24,13 @@ demo: assets ## Real clusters, the operator and a sample, step by step (1 minute
 	@$(CARGO) build --quiet --bin kantor
 	@$(CARGO) run --quiet --package kantor-testbed -- demo $(DEMO)
 
+.PHONY: picture
+picture: assets ## Run the demo and draw what it wrote, for the README
+	@$(CARGO) build --quiet --bin kantor
+	@recorded=$$(mktemp); trap 'rm -f "$$recorded"' EXIT; mkdir -p docs/images; \
+	$(CARGO) run --quiet --package kantor-testbed -- demo --exit | tee "$$recorded"; \
+	$(CARGO) run --quiet --package kantor-testbed -- picture --from "$$recorded" --to docs/images/demo.svg
+
 .PHONY: test
 test: assets ## All tests, on real clusters (the first time see assets)
 	@# Tests wait for clusters more than they compute. What the operator did in some is compared with its roles in another.

@@ -1,7 +1,7 @@
 //! Commands of the pages, run in the order of the pages on real clusters.
 //!
-//! A block of shell commands says whether it is run: ` ```sh run `, or ` ```sh not-run="why" `. All blocks of a page are one
-//! story. They run in a folder that has `config` and `crds` of the project, with kubectl and kantor in the path, and with a
+//! A comment in the line before a block of shell commands says whether it is run: `<!-- run -->`, or `<!-- not-run: why -->`.
+//! All blocks of a page are one story. They run in a folder that has `config` and `crds` of the project, with kubectl and kantor in the path, and with a
 //! kubeconfig that has the contexts `control-plane` (the current one), `plane-eu` and `plane-us`.
 
 use std::{
@@ -41,14 +41,14 @@ enum Fate<'a> {
 }
 
 fn fate(block: &Block) -> Result<Fate<'_>, String> {
-    match block.info.split_once(' ').unwrap_or((&block.info, "")) {
+    match (block.info.as_str(), block.mark.as_deref().unwrap_or_default()) {
+        (info, _) if info.contains(' ') => Err("readers see what stands behind the language".to_owned()),
         ("sh", "run") => Ok(Fate::Runs),
-        ("sh", rest) => rest
-            .strip_prefix("not-run=\"")
-            .and_then(|why| why.strip_suffix('"'))
+        ("sh", mark) => mark
+            .strip_prefix("not-run: ")
             .filter(|why| why.len() > 5)
             .map(Fate::CannotRun)
-            .ok_or_else(|| "say `sh run`, or `sh not-run=\"why\"`".to_owned()),
+            .ok_or_else(|| "write `<!-- run -->` or `<!-- not-run: why -->` in the line before".to_owned()),
         ("", _) => Err("say what is in it: sh, yaml, text, rust, …".to_owned()),
         _ => {
             let is_command = |line: &str| {

@@ -17,6 +17,15 @@ fn every_reason_stands_in_troubleshooting() {
     assert!(missing.is_empty(), "docs/troubleshooting.md says nothing about {missing:?}");
 }
 
+#[test]
+fn the_front_page_names_the_versions_that_are_tested() {
+    let text = page("README.md").text;
+    for (project, version) in kantor_testbed::assets::versions().unwrap() {
+        let row = format!("| {project} | {version} ");
+        assert!(text.lines().any(|line| line.starts_with(&row)), "README.md has no row {row:?}");
+    }
+}
+
 /// Names of all tests of the project.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();

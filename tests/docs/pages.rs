@@ -20,6 +20,8 @@ pub struct Block {
     pub line: usize,
     /// What stands behind the fence.
     pub info: String,
+    /// The comment in the line before the fence, which readers of the page do not see.
+    pub mark: Option<String>,
     /// What is in it.
     pub text: String,
 }
@@ -62,20 +64,24 @@ impl Page {
     pub fn blocks(&self) -> Vec<Block> {
         let mut blocks = vec![];
         let mut open: Option<(usize, Block)> = None;
+        let mut mark = None;
         for (number, line) in self.text.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
             let fence = line.trim_start().strip_prefix("```");
             match (&mut open, fence) {
                 (None, Some(info)) => {
-                    let block = Block { line: number + 1, info: info.trim().to_owned(), text: String::new() };
-                    open = Some((indent, block));
+                    let (line, info, mark) = (number + 1, info.trim().to_owned(), mark.take());
+                    open = Some((indent, Block { line, info, mark, text: String::new() }));
                 }
                 (Some(_), Some("")) => blocks.extend(open.take().map(|(_, block)| block)),
                 (Some((indent, block)), _) => {
                     block.text.push_str(line.get(*indent..).unwrap_or_else(|| line.trim_start()));
                     block.text.push('\n');
                 }
-                (None, None) => {}
+                (None, None) => {
+                    let comment = line.trim().strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                    mark = comment.map(ToOwned::to_owned);
+                }
             }
         }
         assert!(open.is_none(), "{}: a block is not closed", self.path.display());
@@ -99,10 +105,20 @@ impl Page {
 }
 
 #[test]
-fn blocks_are_found_with_their_lines_also_in_lists() {
-    let text = "a\n```sh run\nls\n```\n- b\n  ```yaml\n  a:\n    b\n  ```\n".to_owned();
-    let page = Page { path: "x.md".into(), text };
-    let block = |line, info: &str, text: &str| Block { line, info: info.to_owned(), text: text.to_owned() };
-    assert_eq!(page.blocks(), [block(2, "sh run", "ls\n"), block(6, "yaml", "a:\n  b\n")]);
+fn blocks_are_found_with_their_lines_and_marks_also_in_lists() {
+    let text = "a\n<!-- run -->\n```sh\nls\n```\n- b\n  ```yaml\n  a:\n    b\n  ```\n<!-- x -->\n\n```sh\n```\n";
+    let page = Page { path: "x.md".into(), text: text.to_owned() };
+    let block = |line, info: &str, mark: Option<&str>, text: &str| Block {
+        line,
+        info: info.to_owned(),
+        mark: mark.map(ToOwned::to_owned),
+        text: text.to_owned(),
+    };
+    let expected = [
+        block(3, "sh", Some("run"), "ls\n"),
+        block(7, "yaml", None, "a:\n  b\n"),
+        block(13, "sh", None, ""),
+    ];
+    assert_eq!(page.blocks(), expected);
     assert!(!page.prose().contains("ls") && page.prose().contains("- b"));
 }

@@ -142,7 +142,7 @@ fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     };
     for plane in ["plane-1", "plane-2"] {
         say(&format!("on {plane}:"));
-        let workloads = "deployments.apps,services,horizontalpodautoscalers,pods";
+        let workloads = "deployments.apps,services,pods";
         on_plane(plane).run(&["get", workloads, "-A", "-l", "belong-to=user-workloads"])?;
     }
 
@@ -150,7 +150,7 @@ fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     ready("releases")?;
     kubectl.run(&["-n", "acme", "get", "releases"])?;
 
-    step("A change: another image, made once and brought to both environments");
+    step("An update: another image in the artifact, rolled out in both environments");
     let patch = format!(r#"{{"spec":{{"targetArtifact":{{"fromImageRef":{{"tag":"{IMAGE}"}}}}}}}}"#);
     kubectl.run(&["-n", "acme", "patch", "deployableartifact", "greeter-1", "--type=merge", "-p", &patch])?;
     let arrived = format!("--for=jsonpath={{.status.image}}={IMAGE}");
@@ -162,7 +162,7 @@ fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
         on_plane(plane).run(&["get", "deployments.apps", "-A", selector[0], selector[1], "-o", image])?;
     }
 
-    step("A hand on a data plane: somebody deletes the Service there");
+    step("Drift: somebody deletes the Service on a data plane, and Kantor creates it again");
     let plane = on_plane("plane-1");
     plane.run(&["delete", "services", "-A", "-l", "belong-to=user-workloads"])?;
     plane.wait_for_service()?;
@@ -172,7 +172,7 @@ fn deploy(kubectl: &Kubectl, folder: &Path) -> Result<()> {
 /// Where the application is reached.
 fn ways_in(kubectl: &Kubectl, folder: &Path) -> Result<()> {
     const ENDPOINTS: &str = "endpoints.openchoreo.dev";
-    step("Ways in: an Endpoint for each environment, with routes on the planes' Gateways");
+    step("Endpoints: one for each environment, with routes on the planes' Gateways");
     let file = folder.join("gateways.yaml");
     fs::write(&file, include_str!("gateways.yaml")).context("write the Gateways")?;
     for plane in ["plane-1", "plane-2"] {

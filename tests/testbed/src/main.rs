@@ -4,6 +4,7 @@ mod bench;
 mod commands;
 mod demo;
 mod kubectl;
+mod picture;
 mod request;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -33,6 +34,9 @@ enum Command {
     Demo(demo::Demo),
     /// Measure the operator on real clusters
     Bench(bench::Bench),
+    /// Draw what a demo wrote, for the README
+    #[command(hide = true)]
+    Picture(picture::Picture),
     /// The demo's last scene
     #[command(hide = true)]
     Request(request::Request),
@@ -106,6 +110,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Command::Status(place) => commands::status(&place.dir).await,
             Command::Demo(demo) => demo::run(demo).await,
             Command::Bench(bench) => bench::run(bench).await,
+            Command::Picture(picture) => picture::run(&picture),
             Command::Request(request) => request::run(request).await,
         }
     });
