@@ -44,11 +44,11 @@ fn fate(block: &Block) -> Result<Fate<'_>, String> {
     match (block.info.as_str(), block.mark.as_deref().unwrap_or_default()) {
         (info, _) if info.contains(' ') => Err("readers see what stands behind the language".to_owned()),
         ("sh", "run") => Ok(Fate::Runs),
-        ("sh", mark) => mark
-            .strip_prefix("not-run: ")
-            .filter(|why| why.len() > 5)
-            .map(Fate::CannotRun)
-            .ok_or_else(|| "write `<!-- run -->` or `<!-- not-run: why -->` in the line before".to_owned()),
+        ("sh", mark) => {
+            mark.strip_prefix("not-run: ").filter(|why| why.len() > 5).map(Fate::CannotRun).ok_or_else(|| {
+                "write `<!-- run -->` or `<!-- not-run: why -->` in the line before".to_owned()
+            })
+        }
         ("", _) => Err("say what is in it: sh, yaml, text, rust, …".to_owned()),
         _ => {
             let is_command = |line: &str| {

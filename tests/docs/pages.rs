@@ -79,7 +79,8 @@ impl Page {
                     block.text.push('\n');
                 }
                 (None, None) => {
-                    let comment = line.trim().strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                    let comment =
+                        line.trim().strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
                     mark = comment.map(ToOwned::to_owned);
                 }
             }
@@ -106,7 +107,8 @@ impl Page {
 
 #[test]
 fn blocks_are_found_with_their_lines_and_marks_also_in_lists() {
-    let text = "a\n<!-- run -->\n```sh\nls\n```\n- b\n  ```yaml\n  a:\n    b\n  ```\n<!-- x -->\n\n```sh\n```\n";
+    let text =
+        "a\n<!-- run -->\n```sh\nls\n```\n- b\n  ```yaml\n  a:\n    b\n  ```\n<!-- x -->\n\n```sh\n```\n";
     let page = Page { path: "x.md".into(), text: text.to_owned() };
     let block = |line, info: &str, mark: Option<&str>, text: &str| Block {
         line,
@@ -114,11 +116,8 @@ fn blocks_are_found_with_their_lines_and_marks_also_in_lists() {
         mark: mark.map(ToOwned::to_owned),
         text: text.to_owned(),
     };
-    let expected = [
-        block(3, "sh", Some("run"), "ls\n"),
-        block(7, "yaml", None, "a:\n  b\n"),
-        block(13, "sh", None, ""),
-    ];
+    let expected =
+        [block(3, "sh", Some("run"), "ls\n"), block(7, "yaml", None, "a:\n  b\n"), block(13, "sh", None, "")];
     assert_eq!(page.blocks(), expected);
     assert!(!page.prose().contains("ls") && page.prose().contains("- b"));
 }

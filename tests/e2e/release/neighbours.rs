@@ -133,12 +133,13 @@ async fn a_status_that_somebody_wrote_leads_to_nothing_of_others() {
     let releases: Api<Release> = Api::namespaced(control.client.clone(), "mallory");
     // On a plane of another organization, under a name of its own that leads there, and on its own.
     let cluster = control.wait_exists::<DataPlane>("acme/plane").await.status.unwrap().cluster_uid;
-    let object = "ConfigMap kube-system/theirs";
-    for (name, record, left) in [
-        ("theirs", json!({"namespace": "acme", "name": "plane"}), "acme/plane"),
+    // A record of a plane of another organization is looked for on every plane of the Release's own organization.
+    let left = "ConfigMap kube-system/theirs";
+    for (name, record) in [
+        ("theirs", json!({"namespace": "acme", "name": "plane"})),
         // The cluster is known to it by another name.
-        ("renamed", json!({"namespace": "acme", "name": "gone", "clusterUID": cluster}), object),
-        ("own", json!({"namespace": "mallory", "name": "plane"}), object),
+        ("renamed", json!({"namespace": "acme", "name": "gone", "clusterUID": cluster})),
+        ("own", json!({"namespace": "mallory", "name": "plane"})),
     ] {
         control.create(&release_of_mallory(name, std::slice::from_ref(&own))).await;
         control.until_ready::<Release>(&format!("mallory/{name}")).await;

@@ -92,26 +92,34 @@ async fn a_release_and_a_deployment_do_not_take_each_others_objects() {
     let open = json!({"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy",
         "metadata": {"name": "default-policy", "namespace": namespace},
         "spec": {"endpointSelector": {}, "egress": [{"toEntities": ["all"]}]}});
-    let mut greedy = release("greedy", &[("namespace", ours), ("policy", open)]);
-    greedy.annotations_mut().insert("openchoreo.dev/adopt".to_owned(), "true".to_owned());
+    // The objects in a Namespace wait for it where a Release brings it; alone, they are refused by themselves.
     let mark = fixture.plane.proxy.mark();
-    fixture.control.create(&greedy).await;
-    let message = fixture
-        .control
-        .until("it is refused", "acme/greedy", |found: Option<&Release>| {
-            let (_, reason, message) = condition(found?, "Ready")?;
-            (reason == "ApplyRefused").then_some(message)
-        })
-        .await;
-    assert!(message.contains("belongs to a Deployment") && message.contains("default-policy"), "{message}");
+    for (name, objects, refused) in [
+        ("greedy", vec![("namespace", ours), ("policy", open.clone())], "Namespace dp-acme-shop-dev"),
+        ("open", vec![("policy", open)], "default-policy"),
+    ] {
+        let mut greedy = release(name, &objects);
+        greedy.annotations_mut().insert("openchoreo.dev/adopt".to_owned(), "true".to_owned());
+        fixture.control.create(&greedy).await;
+        let message = fixture
+            .control
+            .until("it is refused", &format!("acme/{name}"), |found: Option<&Release>| {
+                let (_, reason, message) = condition(found?, "Ready")?;
+                (reason == "ApplyRefused").then_some(message)
+            })
+            .await;
+        assert!(message.contains("belongs to a Deployment") && message.contains(refused), "{message}");
+    }
     fixture.quiet().await;
     let writes = fixture.plane.proxy.writes_since(mark);
     assert!(writes.len() <= 10, "{writes}");
     let landed = writes.filter(Record::committed);
     assert!(landed.is_empty(), "{landed}");
     assert_eq!(now().await, before);
-    fixture.control.delete::<Release>("acme/greedy").await;
-    fixture.control.until_gone::<Release>("acme/greedy").await;
+    for name in ["acme/greedy", "acme/open"] {
+        fixture.control.delete::<Release>(name).await;
+        fixture.control.until_gone::<Release>(name).await;
+    }
     assert_eq!(now().await, before);
     fixture.ready("cart").await;
 }
