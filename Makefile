@@ -63,20 +63,19 @@ fuzz-check: ## Type-check the fuzz target, which is a workspace of its own
 	$(CARGO) check --quiet --locked --manifest-path fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)
 
 # Decisions on which tenants rest, and the tests that are to notice when one of them changes.
-MUTATED := src/core/changes.rs 'src/core/changes/*.rs' src/core/endpoint/assess.rs src/core/lifecycle.rs src/core/tenancy.rs 'src/core/tenancy/*.rs'
-NOTICING := core::changes core::endpoint::assess core::lifecycle core::tenancy
+MUTATED := core/src/changes.rs 'core/src/changes/*.rs' core/src/endpoint/assess.rs core/src/lifecycle.rs core/src/tenancy.rs 'core/src/tenancy/*.rs'
+NOTICING := changes endpoint::assess lifecycle tenancy
 
 .PHONY: mutants
-mutants: $(MUTANTS) ## Change decisions one by one and see a unit test fail: FILES='src/core/changes.rs', at most 30 minutes
+mutants: $(MUTANTS) ## Change decisions one by one and see a unit test fail: FILES='core/src/changes.rs', at most 30 minutes
 	@# In a copy that has the decisions alone: all of the operator takes longer to build than these tests to run, and nothing is
 	@# left in the tree if it is stopped. Where the time is over, the rest is not tried: the counts say how many were.
 	copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
-	cp -a --parents Cargo.toml Cargo.lock rust-toolchain.toml api config tests/testbed src/core.rs src/core "$$copy"; \
-	sed -i '/^\[\[example\]\]/,/^path/d' "$$copy/Cargo.toml"; \
-	printf '//! Decisions.\n#![allow(missing_docs)]\npub mod core;\n' >"$$copy/src/lib.rs"; \
+	cp -a --parents Cargo.toml Cargo.lock rust-toolchain.toml api core config "$$copy"; \
+	sed -i 's/^members = .*/members = ["api", "core"]/; /^\[package\]/,/^\[lints\]/d; s/^kantor.*path = "\(\.\|tests.*\)" }//' "$$copy/Cargo.toml"; \
 	export CARGO_TARGET_DIR=$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/mutants; mkdir -p "$$CARGO_TARGET_DIR"; \
-	timeout --signal=INT 1800 $(MUTANTS) mutants --dir "$$copy" --in-place --timeout 300 --cargo-arg=--lib --output "$$CARGO_TARGET_DIR" \
-		$(foreach file,$(or $(FILES),$(MUTATED)),--file $(file)) -- --locked -- $(if $(FILES),core::,$(NOTICING)) \
+	timeout --signal=INT 1800 $(MUTANTS) mutants --dir "$$copy" --in-place --timeout 300 --cargo-arg=--lib --package kantor-core --output "$$CARGO_TARGET_DIR" \
+		$(foreach file,$(or $(FILES),$(MUTATED)),--file $(file)) -- -- $(if $(FILES),,$(NOTICING)) \
 		|| [ $$? = 124 ]; \
 	cd "$$CARGO_TARGET_DIR/mutants.out"; wc --lines caught.txt missed.txt timeout.txt unviable.txt; [ ! -s missed.txt ]
 
@@ -103,9 +102,9 @@ goldens: ## Accept what is rendered now as what shall be rendered: read the diff
 
 .PHONY: bench
 bench: $(if $(filter hostile,$(ONLY)),,assets) ## Measure the operator on real clusters: ONLY=cold,edit N=100 PLANES=2, FULL=1 for everything, CHECK=1 to fail on missed goals
-	@$(CARGO) build --quiet --release --package kantor --package kantor-testbed \
-		$(if $(filter hostile,$(ONLY)),,--bin kantor) --bin kantor-testbed --example hostile
-	@target/release/kantor-testbed bench $(if $(ONLY),--only $(ONLY)) $(if $(N),-n $(N)) \
+	@$(CARGO) build --quiet --release --package kantor --package kantor-bench \
+		$(if $(filter hostile,$(ONLY)),,--bin kantor) --bin kantor-bench --bin kantor-bench-hostile
+	@target/release/kantor-bench $(if $(ONLY),--only $(ONLY)) $(if $(N),-n $(N)) \
 		$(if $(PLANES),--planes $(PLANES)) $(if $(FULL),--full) $(if $(CHECK),--check)
 
 .PHONY: assets

@@ -6,8 +6,6 @@ pub mod controller;
 pub mod crds;
 pub mod plane;
 pub mod rbac;
-pub mod sources;
-pub mod telemetry;
 pub mod version;
 
 use std::io::Write as _;

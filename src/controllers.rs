@@ -1,57 +1,51 @@
-//! One controller per kind. A reconcile reads as a table of contents: what it does is in [`crate::core`], how it is
+//! One controller per kind. A reconcile reads as a table of contents: what it does is in [`kantor_core`], how it is
 //! written in [`crate::apply`].
 
-mod book;
+mod component;
 mod data_plane;
+mod deployable_artifact;
 mod deployment;
+mod deployment_pipeline;
+mod deployment_track;
 mod endpoint;
 mod environment;
-mod events;
-mod hierarchy;
-mod lines;
-mod member;
+mod hostname_claim;
 mod organization;
-mod owned;
-mod parents;
-mod place;
-mod queue;
+pub(crate) mod plane_events;
+mod project;
 mod release;
-mod remote;
-mod renewal;
-mod retry;
-mod run;
-mod secrets;
-mod turns;
+pub(crate) mod shared;
 
-use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Deref, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt;
+use kantor_core::{hierarchy::Kind, scope::Scope, settings::Settings};
 use kube::Client;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::error;
 
 pub use self::{
-    book::PlaneBook, endpoint::Grace, events::Events, lines::Lines, release::Interest, remote::GatewayBook,
-    secrets::SecretBook, turns::StrandedTurns,
+    endpoint::Grace,
+    plane_events::GatewayBook,
+    release::Interest,
+    shared::{credentials_cache::PlaneBook, secrets::SecretBook},
 };
 use crate::{
-    apply::{Engine, Writer},
-    core::{hierarchy::Kind, scope::Scope, settings::Settings},
-    metrics::Metrics,
-    planes::{AddressPolicy, PlaneKey, Planes},
-    world::{Wakes, World},
+    apply::Engine,
+    cache::Wakes,
+    controllers::{data_plane::token_renewal, shared::simple_kind},
+    planes::{AddressPolicy, PlaneKey},
+    runtime::{Runtime, keyed_mutex::Lines, run},
 };
 
 /// What all controllers share.
 pub struct Context {
-    /// The control plane's objects.
-    pub world: World,
+    /// What it takes to run any of them.
+    pub runtime: Runtime,
+
     /// For the one kind of read that the world does not answer: the values of Secrets.
     pub client: Client,
-    /// Writes to the control plane.
-    pub writer: Writer,
-    /// The data planes.
-    pub planes: Planes,
+
     /// Addresses that data planes may have.
     pub addresses: AddressPolicy,
     /// What was last read of the data planes' Secrets.
@@ -65,24 +59,25 @@ pub struct Context {
     /// For what Deployments share in a namespace of a plane: without turns, the first ones of an environment would all make it
     /// at once, and all but one would be refused.
     pub shared: Lines<(PlaneKey, String)>,
-    /// Turns for objects whose plane cannot be used.
-    pub stranded: StrandedTurns,
+
     /// Since when routes are as they are, for those that wait for proxies.
     pub grace: Grace,
-    /// Ends what waits, and then the process.
-    pub stop: CancellationToken,
+
     /// What was last seen of the planes' gateways.
     pub gateways: GatewayBook,
     /// What is looked after.
     pub scope: Scope,
-    /// How often objects are looked at again though nothing was heard of them.
-    pub resync: Duration,
+
     /// What is the same for all Deployments and Endpoints.
     pub settings: Settings,
-    /// Tells users what happened.
-    pub events: Events,
-    /// Counts.
-    pub metrics: Metrics,
+}
+
+impl Deref for Context {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
 }
 
 /// Group and name of the kinds that Kantor itself makes, keeps and removes on data planes, beside Namespaces. Releases
@@ -111,8 +106,8 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
             )))
         };
     }
-    tasks.spawn(vital(remote::run(context.clone(), stop.clone())));
-    tasks.spawn(vital(renewal::run(context.clone(), stop.clone())));
+    tasks.spawn(vital(plane_events::run(context.clone(), stop.clone())));
+    tasks.spawn(vital(token_renewal::run(context.clone(), stop.clone())));
     start!(Organization, organizations, organization::reconcile);
     if let Some(controller) = context.scope.controller(Kind::DataPlane) {
         start!(@ controller.name(), data_planes, data_plane::reconcile, data_plane::gone);
@@ -122,14 +117,14 @@ pub fn start(context: &Arc<Context>, wakes: Wakes, tasks: &TaskTracker, stop: &C
         start!(@ "data-plane", data_planes, data_plane::connect, data_plane::gone);
     }
     start!(Environment, environments, environment::reconcile);
-    start!(Project, projects, member::reconcile);
-    start!(DeploymentPipeline, deployment_pipelines, member::reconcile);
-    start!(Component, components, member::reconcile);
-    start!(DeploymentTrack, deployment_tracks, member::reconcile);
-    start!(DeployableArtifact, deployable_artifacts, member::reconcile);
+    start!(Project, projects, simple_kind::reconcile);
+    start!(DeploymentPipeline, deployment_pipelines, simple_kind::reconcile);
+    start!(Component, components, simple_kind::reconcile);
+    start!(DeploymentTrack, deployment_tracks, simple_kind::reconcile);
+    start!(DeployableArtifact, deployable_artifacts, simple_kind::reconcile);
     start!(Deployment, deployments, deployment::reconcile);
     start!(Endpoint, endpoints, endpoint::reconcile);
-    start!(HostnameClaim, hostname_claims, endpoint::reconcile_claim);
+    start!(HostnameClaim, hostname_claims, hostname_claim::reconcile_claim);
     start!(Release, releases, release::reconcile);
 }
 

@@ -1,24 +1,23 @@
 //! Kantor: a multi-cluster control-plane / data-plane platform operator for Kubernetes.
 //!
-//! A change takes one road: a watch event enters the [`world`], which wakes the [`controllers`] of the objects
-//! that depend on it; they let [`core`] decide, in pure code, and [`apply`] write. Imports go one way along it:
-//! `kantor_api` ← `core` ← {`apply`, `planes`, `world`} ← `controllers` ← {`server`, `commands`}; [`metrics`] stands beside it, and objects are
-//! read by way of [`reading`].
+//! A change takes one road: a watch event enters the [`cache`], which wakes the [`controllers`] of the objects
+//! that depend on it; they let [`kantor_core`] decide, in pure code, and [`apply`] write. Imports go one way along it:
+//! `kantor_api` ← `kantor_core` ← [`client`] ← {[`cache`], [`planes`]} ← [`apply`] ← [`runtime`] ← [`controllers`] ←
+//! {[`server`], [`commands`]}; [`telemetry`] stands after the client, which it counts the calls of.
 //!
-//! Of several operators one leads ([`election`]); only it has the [`permit`] to write.
+//! Of several operators one leads ([`leader`]); the [`client::fence`] stops the writes of the others.
 
 pub mod apply;
+pub mod cache;
+pub mod client;
 pub mod commands;
+pub mod config;
 pub mod controllers;
-pub mod core;
-pub mod election;
-pub mod limits;
-pub mod metrics;
-pub mod permit;
+pub mod leader;
 pub mod planes;
-pub mod reading;
+pub mod runtime;
 pub mod server;
-pub mod world;
+pub mod telemetry;
 
 /// Version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use kantor::commands::{
-    completion, config, controller, crds, plane, rbac,
-    sources::{self, Parsed},
-    version,
+use kantor::{
+    commands::{completion, config, controller, crds, plane, rbac, version},
+    config::sources::{self, Parsed},
 };
 
 /// Multi-cluster platform operator: keeps applications on registered Kubernetes clusters as declared.

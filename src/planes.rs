@@ -25,6 +25,7 @@ pub use access::{Access, Auth, PlaneKey, RemoteAccess};
 pub use capabilities::{Capabilities, Capability};
 pub use client::AccessChange;
 pub use connector::{DisconnectReason, PlaneState};
+pub use kantor_core::net::AddressPolicy;
 pub use kinds::{Kind, Served, ServedKinds};
 pub use kubeconfig::{
     MAX_DOCUMENT_BYTES, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
@@ -34,5 +35,3 @@ pub use plane::Plane;
 pub use registry::{NotConnected, PlaneOptions, Planes};
 pub use room::Limits;
 pub use watches::{Follow, FollowState, Followed, RemoteChange};
-
-pub use crate::core::net::AddressPolicy;

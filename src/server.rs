@@ -2,4 +2,6 @@
 
 mod routes;
 
-pub use routes::{Health, LogFilter, serve, serve_metrics};
+pub use routes::{Health, serve, serve_metrics};
+
+pub use crate::telemetry::logging::LogFilter;

@@ -3,47 +3,61 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
 /// Modules of the crate and what each may import of it. Data flows down this list; imports only go up it.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("core", &[]),
-    ("permit", &[]),
-    ("limits", &[]),
-    ("reading", &[]),
-    ("metrics", &["core"]),
-    ("planes", &["core", "metrics", "permit", "limits", "reading"]),
-    ("apply", &["core", "metrics", "planes", "reading"]),
-    ("election", &["core", "permit", "apply"]),
-    ("world", &["core", "metrics", "reading"]),
-    ("controllers", &["core", "metrics", "apply", "planes", "world"]),
-    ("server", &["core", "metrics", "apply", "planes", "world", "controllers"]),
+    ("config", &[]),
+    ("client", &[]),
+    ("telemetry", &["client"]),
+    ("cache", &["client", "telemetry"]),
+    ("planes", &["client", "telemetry"]),
+    ("apply", &["client", "telemetry", "cache", "planes"]),
+    ("leader", &["client", "apply"]),
+    ("runtime", &["client", "telemetry", "cache", "planes", "apply"]),
+    ("controllers", &["client", "telemetry", "cache", "planes", "apply", "runtime"]),
+    ("server", &["telemetry", "cache", "planes", "apply", "runtime", "controllers"]),
     (
         "commands",
         &[
-            "core",
-            "permit",
-            "limits",
-            "metrics",
-            "apply",
+            "config",
+            "client",
+            "telemetry",
+            "cache",
             "planes",
-            "world",
-            "election",
+            "apply",
+            "leader",
+            "runtime",
             "controllers",
             "server",
         ],
     ),
 ];
 
+/// Crates that decisions must not have: they connect, wait, roll dice or ask the machine.
+const IMPURE_CRATES: &[&str] = &[
+    "axum",
+    "fastrand",
+    "getrandom",
+    "hyper",
+    "hyper-util",
+    "kube",
+    "kube-client",
+    "kube-runtime",
+    "rand",
+    "reqwest",
+    "rustix",
+    "tokio",
+    "tokio-util",
+    "tower",
+    "tracing",
+];
+
 /// What decisions must not see: they are functions of their arguments. Paths, with all that is below them.
 const IMPURE: &[&str] = &[
-    "tokio",
-    "rand",
-    "getrandom",
-    "reqwest",
-    "hyper",
     "std::env",
     "std::fs",
     "std::io::stderr",
@@ -57,13 +71,6 @@ const IMPURE: &[&str] = &[
     "std::net::UdpSocket",
     "std::time::Instant",
     "std::time::SystemTime",
-    "kube::Api",
-    "kube::Client",
-    "kube::Config",
-    "kube::client",
-    "kube::config",
-    "kube::runtime::controller",
-    "kube::runtime::watcher",
 ];
 
 /// The same where it is no path.
@@ -90,18 +97,17 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The top-level module that a source file belongs to.
-fn module(path: &Path) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let first = path.strip_prefix(root).unwrap().components().next().unwrap();
-    first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
+/// The modules that a file is in, from the outermost; those of the crate `core` are below `core`.
+fn place(path: &Path) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let parts = path.strip_prefix(root).unwrap().with_extension("");
+    let parts = parts.components().map(|part| part.as_os_str().to_str().unwrap().to_owned());
+    parts.filter(|part| part != "src").collect()
 }
 
-/// The modules that a file is in, from the outermost.
-fn place(path: &Path) -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let parts = path.strip_prefix(root).unwrap().with_extension("");
-    parts.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect()
+/// The top-level module that a source file belongs to.
+fn module(path: &Path) -> String {
+    place(path).swap_remove(0)
 }
 
 /// The paths that a tree of `use` names: `a::{b, c::{d, e}}` is `a::b`, `a::c::d` and `a::c::e`.
@@ -208,10 +214,68 @@ fn imports_go_one_way() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What must not import itself in a circle: the top-level modules, and of the controllers each kind and what they share.
+fn unit(path: &[String]) -> String {
+    match path {
+        [top, below, ..] if top == "controllers" => format!("controllers::{below}"),
+        [top, ..] => top.clone(),
+        [] => String::new(),
+    }
+}
+
+/// Units that a text in this place names.
+fn units(place: &[String], text: &str, known: &[String]) -> Vec<String> {
+    let mut found = vec![];
+    for path in paths(text) {
+        let parts: Vec<String> = path.split("::").map(ToOwned::to_owned).collect();
+        let ups = parts.iter().take_while(|part| *part == "super").count();
+        let absolute = match parts[0].as_str() {
+            "crate" => parts[1..].to_vec(),
+            "super" if ups <= place.len() => [&place[..place.len() - ups], &parts[ups..]].concat(),
+            _ => continue,
+        };
+        let unit = unit(&absolute);
+        if known.contains(&unit) {
+            found.push(unit);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_module_imports_itself_in_a_circle() {
+    let files: Vec<(Vec<String>, String)> = sources("src")
+        .into_iter()
+        .filter(|(path, _)| !is_test(path))
+        .map(|(path, text)| (place(&path), shipped(&text).to_owned()))
+        // The parent of the controllers starts them all, and has what they share.
+        .filter(|(place, _)| !["lib", "main"].contains(&place[0].as_str()) && place[..] != ["controllers"])
+        .collect();
+    let known: Vec<String> = files.iter().map(|(place, _)| unit(place)).collect();
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (place, text) in &files {
+        let own = unit(place);
+        let others = units(place, text, &known).into_iter().filter(|other| *other != own);
+        edges.entry(own.clone()).or_default().extend(others);
+    }
+    assert!(
+        edges["controllers::endpoint"].contains("controllers::shared"),
+        "this test sees no imports: {edges:?}"
+    );
+    // What imports nothing that is left is taken away, until nothing is.
+    while let Some(free) = edges.iter().find(|(_, of)| of.is_empty()).map(|(unit, _)| unit.clone()) {
+        edges.remove(&free);
+        for of in edges.values_mut() {
+            of.remove(&free);
+        }
+    }
+    assert!(edges.is_empty(), "these import each other in a circle: {edges:#?}");
+}
+
 #[test]
 fn the_api_knows_nothing_of_the_operator() {
     for (path, text) in sources("api/src") {
-        assert!(!text.contains("kantor::"), "{}", path.display());
+        assert!(!text.contains("kantor::") && !text.contains("kantor_core"), "{}", path.display());
     }
 }
 
@@ -234,11 +298,27 @@ fn impurities(text: &str) -> Vec<String> {
 
 #[test]
 fn decisions_are_pure() {
-    let core = sources("src").into_iter().filter(|(path, _)| module(path) == "core" && !is_test(path));
-    for (path, text) in core {
+    for (path, text) in sources("core/src").into_iter().filter(|(path, _)| !is_test(path)) {
         let found = impurities(shipped(&text));
         assert!(found.is_empty(), "{} uses {found:?}", path.display());
     }
+}
+
+/// Names of the crates in a section of a manifest.
+fn dependencies<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
+    let after = manifest.split(&format!("\n[{section}]\n")).nth(1).unwrap_or_default();
+    let lines = after.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.map(|line| line.split(['.', ' ', '=']).next().unwrap_or_default());
+    names.filter(|name| !name.is_empty() && !name.starts_with('#')).collect()
+}
+
+#[test]
+fn decisions_have_no_crate_that_connects_or_waits() {
+    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("core/Cargo.toml")).unwrap();
+    let found = dependencies(&manifest, "dependencies");
+    assert!(found.contains(&"kube-core"), "this test reads the wrong section: {found:?}");
+    let impure: Vec<&str> = found.into_iter().filter(|name| IMPURE_CRATES.contains(name)).collect();
+    assert!(impure.is_empty(), "core/Cargo.toml has {impure:?}");
 }
 
 #[test]
@@ -248,10 +328,10 @@ fn an_impure_decision_is_found_however_it_is_written() {
         "use std::time::{Duration, SystemTime};",
         "use std::{collections::BTreeMap, time::{Duration, Instant}};",
         "use std::{\n    env,\n    fmt,\n};",
-        "use kube::{Api};",
-        "use kube::{ResourceExt, api::ListParams, Client as Cluster};",
-        "pub(crate) use kube::{runtime::{reflector::Store, watcher::Config}};",
-        "use ::tokio::sync::Mutex;",
+        "use std::{fs};",
+        "use std::{fmt, io::stderr as err, env as surroundings};",
+        "pub(crate) use std::{net::{IpAddr, TcpStream}};",
+        "use ::std::thread::JoinHandle;",
         "fn f() { let text = std::fs::read_to_string(path); }",
         "fn f() { let now = Timestamp::now(); }",
         "fn f() { std::time::Instant::elapsed(&since) }",
@@ -261,9 +341,9 @@ fn an_impure_decision_is_found_however_it_is_written() {
     }
     for text in [
         "use std::{collections::BTreeMap, net::IpAddr, time::Duration};",
-        "use kube::{ResourceExt, api::DynamicObject, runtime::reflector::Store};",
-        "/// Those who use it; kube::Apis of all kinds.\nfn f() {}",
-        "use crate::core::environment;",
+        "use kube_core::{ResourceExt, DynamicObject};",
+        "/// Those who use it; std::envs of all kinds.\nfn f() {}",
+        "use crate::environment;",
     ] {
         assert_eq!(impurities(text), [""; 0], "{text}");
     }
@@ -285,18 +365,21 @@ const MAY_PROVE_ABSENCE: &[&str] = &["planes/kinds.rs"];
 const MAY_IGNORE_ABSENCE: &[&str] = &[
     "apply/engine.rs",
     "controllers/endpoint/observe.rs",
-    "controllers/owned.rs",
+    "controllers/shared/plane_objects.rs",
     "controllers/release.rs",
     "controllers/release/clean_up.rs",
     "controllers/release/place.rs",
     "core/endpoint/routes.rs",
 ];
 
-/// Source files, without their tests, as paths under `src`.
+/// All source files of the operator and of its decisions.
+fn everything() -> Vec<(PathBuf, String)> {
+    [sources("src"), sources("core/src")].concat()
+}
+
+/// Source files, without their tests, as paths of modules.
 fn production() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let relative = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-    let all = sources("src").into_iter().map(|(path, text)| (relative(&path), text));
+    let all = everything().into_iter().map(|(path, text)| (format!("{}.rs", place(&path).join("/")), text));
     let without_tests = all.filter(|(path, _)| !path.contains("/tests") && path != "planes/fake.rs");
     without_tests
         .map(|(path, text)| {
@@ -367,7 +450,7 @@ fn objects_of_gateways_are_rendered_in_one_module_of_core_only() {
             .iter()
             .any(|version| text.contains(version))
     };
-    let users: Vec<Vec<String>> = sources("src")
+    let users: Vec<Vec<String>> = everything()
         .into_iter()
         .filter(|(path, text)| !is_test(path) && renders(shipped(text)))
         .map(|(path, _)| place(&path))
@@ -391,7 +474,7 @@ fn hosts_are_judged_in_one_module_only() {
         "is_unicast_link_local()",
     ];
     for (path, text) in
-        sources("src").into_iter().filter(|(path, _)| !path.to_string_lossy().contains("src/core/net"))
+        everything().into_iter().filter(|(path, _)| !path.to_string_lossy().contains("core/src/net"))
     {
         for judges in judging {
             assert!(!text.contains(judges), "{} has {judges}: ask core::net", path.display());

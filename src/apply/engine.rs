@@ -19,6 +19,12 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::join_all, stream};
 use kantor_api::{annotations, common::InventoryItem};
+use kantor_core::{
+    changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
+    hierarchy,
+    known::Known,
+    tenancy,
+};
 use kube::{
     ResourceExt,
     api::{ApiResource, DynamicObject},
@@ -31,15 +37,7 @@ use super::{
     Deletion, WriteError, Writer,
     patience::{Patience, Repairs},
 };
-use crate::{
-    core::{
-        changes::{self, Outcome, Owner, STAGES, Step, Wanted, shown},
-        hierarchy,
-        known::Known,
-        tenancy,
-    },
-    planes::{Follow, FollowState, Followed, Kind, Plane, Served},
-};
+use crate::planes::{Follow, FollowState, Followed, Kind, Plane, Served};
 
 /// Objects of a stage that are worked on at a time. The plane's own limits are narrower; this bounds memory.
 const PARALLEL: usize = 64;

@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kantor_core::changes;
 use kube::{Resource, ResourceExt};
 use moka::sync::Cache;
-
-use crate::core::changes;
 
 /// Until then a watch has told of everything; if it has not, looking at what is known does no harm.
 const CAUGHT_UP: Duration = Duration::from_secs(10);

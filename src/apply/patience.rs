@@ -7,9 +7,8 @@ use std::{
 };
 
 use kantor_api::common::InventoryItem;
+use kantor_core::changes::Outcome;
 use moka::sync::Cache;
-
-use crate::core::changes::Outcome;
 
 /// What failed, per owner and object.
 #[derive(Default)]

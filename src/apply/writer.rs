@@ -30,7 +30,7 @@ use tokio::sync::{Notify, Semaphore};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use super::{WriteError, latest::Latest};
-use crate::{planes::Plane, reading::Read};
+use crate::{client::decode::Read, planes::Plane};
 
 /// A kind of the API, as the writer needs it.
 pub trait Object:

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 
-use super::{controller::ControllerArgs, sources::Setting};
+use super::controller::ControllerArgs;
+use crate::config::sources::Setting;
 
 /// Look at settings of the operator.
 #[derive(Args, Debug)]

@@ -1,12 +1,12 @@
 //! `kantor controller`: the operator.
 
 mod args;
-mod client;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args as _;
+use kantor_core::scope::Scope;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -20,20 +20,25 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{error, info, warn};
 
 pub use self::args::ControllerArgs;
-use super::{sources, telemetry::Telemetry};
 use crate::{
     VERSION,
     apply::{Engine, Writer},
-    controllers::{
-        self, Context, Events, GatewayBook, Grace, Interest, Lines, PlaneBook, SecretBook, StrandedTurns,
+    cache::{SyncBoard, World, await_definitions, await_outdated},
+    client::{
+        control_plane,
+        fence::{ALWAYS, Permit},
     },
-    core::scope::Scope,
-    election::Election,
-    metrics::Metrics,
-    permit::{ALWAYS, Permit},
+    config::sources,
+    controllers::{
+        self, Context, Grace, Interest,
+        plane_events::GatewayBook,
+        shared::{credentials_cache::PlaneBook, secrets::SecretBook},
+    },
+    leader::election::Election,
     planes::Planes,
+    runtime::{Runtime, admission::StrandedTurns, events::Events, keyed_mutex::Lines},
     server::{self, Health},
-    world::{SyncBoard, World, await_definitions, await_outdated},
+    telemetry::{logging::Telemetry, metrics::Metrics},
 };
 
 /// The command with its flags and their environment variables.
@@ -56,7 +61,7 @@ pub async fn run(args: ControllerArgs) -> anyhow::Result<()> {
     info!(control_plane = %config.cluster_url, "control plane");
     let permit: &'static Permit = if args.availability.leader_elect { &LEADERSHIP } else { &ALWAYS };
     let metrics = Metrics::default();
-    let client = client::working(&args.limits()?, &config, permit, &metrics)?;
+    let client = control_plane::working(&args.limits()?, &config, permit, metrics.control_plane_calls())?;
     // Before it says that it is there: from then on it may be asked to end.
     let stop = stop_on_signal()?;
     telemetry.toggle_on_signal()?;
@@ -131,25 +136,27 @@ fn context(
 ) -> anyhow::Result<Arc<Context>> {
     let teller = Writer::new(client.clone(), args.control_plane.write_timeout);
     Ok(Arc::new(Context {
-        world,
+        runtime: Runtime {
+            world,
+            writer,
+            planes,
+            stranded: StrandedTurns::default(),
+            stop: stop.clone(),
+            resync: args.control_plane.resync_interval,
+            events: Events::new(teller, std::env::var("HOSTNAME").ok(), work),
+            metrics,
+        },
         client: client.clone(),
-        planes,
         addresses: args.addresses(),
         book: PlaneBook::default(),
         engine: Engine::default(),
         releases: Interest::default(),
         secrets: SecretBook::default(),
         shared: Lines::default(),
-        stranded: StrandedTurns::default(),
         grace: Grace::new(args.endpoints.handover_grace),
-        stop: stop.clone(),
         gateways: GatewayBook::default(),
         scope,
-        resync: args.control_plane.resync_interval,
         settings: args.settings()?,
-        writer,
-        events: Events::new(teller, std::env::var("HOSTNAME").ok(), work),
-        metrics,
     }))
 }
 

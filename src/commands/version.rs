@@ -5,16 +5,14 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kantor_core::schema::{Fit, fit};
 use kube::{
     Api, Client, Config, ResourceExt,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde::Serialize;
 
-use crate::{
-    VERSION,
-    core::schema::{Fit, fit},
-};
+use crate::VERSION;
 
 /// Show the version of this build and, with --cluster, of a control plane and its custom resources.
 #[derive(Args, Debug)]

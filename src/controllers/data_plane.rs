@@ -2,6 +2,7 @@
 
 mod held;
 mod status;
+pub(crate) mod token_renewal;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,28 +11,31 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use kantor_api::{DataPlane, annotations};
+use kantor_core::{
+    hierarchy::{Id, Kind},
+    lifecycle::{self, Profile, Standing},
+    renewal::{self, Plan},
+};
 use kube::{Api, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::Value;
 use tokio::time::timeout;
 
-pub(super) use self::{held::run as let_go_of_secrets, status::reason_of_refusal};
+pub(super) use self::held::run as let_go_of_secrets;
 use super::{
     Context,
-    book::{Entry, Seen},
-    member::{self, Cleanup, Member},
-    run::Action,
+    shared::{
+        credentials_cache::{Entry, Seen},
+        simple_kind::{self, Cleanup, Member},
+    },
 };
 use crate::{
     apply::WriteError,
-    core::{
-        hierarchy::{Id, Kind},
-        lifecycle::{self, Profile, Standing},
-        renewal::{self, Plan},
-    },
+    controllers::shared::connection::key_of,
     planes::{
-        Access, Plane, PlaneKey, PlaneState, Refusal, RefusalKind, credentials_expiry, kubeconfig_key,
-        parse_inline, parse_kubeconfig, secret_names, token_claims,
+        Access, PlaneKey, Refusal, RefusalKind, credentials_expiry, kubeconfig_key, parse_inline,
+        parse_kubeconfig, secret_names, token_claims,
     },
+    runtime::{run::Action, status::is_spoken_for},
 };
 
 /// How long the control plane is given to hand out a Secret.
@@ -45,7 +49,7 @@ pub(super) async fn reconcile(plane: Arc<DataPlane>, context: Arc<Context>) -> R
     }
     let connected = connect(plane.clone(), context.clone()).await;
     // Whatever came of that, the plane says how it is.
-    let next = member::reconcile(plane, context).await?;
+    let next = simple_kind::reconcile(plane, context).await?;
     held?;
     Ok(connected?.sooner(next))
 }
@@ -67,11 +71,6 @@ pub(super) fn gone(plane: &ObjectRef<DataPlane>, context: &Context) {
     drop(context.planes.forget(&key));
     context.book.forget(&key);
     context.book.free_secrets();
-}
-
-/// The plane's key.
-pub(super) fn key_of(plane: &DataPlane) -> PlaneKey {
-    PlaneKey { namespace: plane.namespace().unwrap_or_default(), name: plane.name_any() }
 }
 
 /// Reads the plane's Secrets, if anything about them is new, and hands what they say to the connector.
@@ -123,7 +122,7 @@ async fn refresh(plane: &DataPlane, context: &Context) -> Result<Action, WriteEr
     }
     let next = if is(RefusalKind::SecretUnreadable) {
         // Nobody tells when it may be read.
-        Action::requeue(member::WAITING)
+        Action::requeue(simple_kind::WAITING)
     } else {
         Action::await_change()
     };
@@ -226,7 +225,7 @@ impl Member for DataPlane {
     fn standing(&self, context: &Context) -> Option<Standing> {
         let known = status::Known::of(self, context);
         // After a restart the first attempt tells whether what was said last still holds.
-        (!known.is_awaited() || !member::is_spoken_for(self)).then(|| known.standing())
+        (!known.is_awaited() || !is_spoken_for(self)).then(|| known.standing())
     }
 
     async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
@@ -282,31 +281,4 @@ fn environments_holding(key: &PlaneKey, context: &Context) -> Vec<String> {
         .collect();
     holding.sort();
     holding
-}
-
-/// Whether a plane can be used now.
-pub(super) enum Reach {
-    /// It can.
-    Connected(Arc<Plane>),
-    /// It cannot, and why.
-    Unreachable(String),
-    /// The first attempt to connect has not ended: what was said last may still hold.
-    NotYet,
-}
-
-/// Whether the plane can be used now.
-pub(super) fn reach(key: &PlaneKey, context: &Context) -> Reach {
-    match (context.planes.state(key), context.book.refusal(key)) {
-        (Some(PlaneState::Connected { .. }), _) => {
-            context.planes.get(key).map_or(Reach::NotYet, Reach::Connected)
-        }
-        (Some(PlaneState::Disconnected { message, last_contact, .. }), _) => {
-            Reach::Unreachable(status::with_last_contact(&message, last_contact))
-        }
-        (None, Some(refusal)) => Reach::Unreachable(refusal.to_string()),
-        (None | Some(PlaneState::Connecting), _) if context.book.is_overdue(key) => {
-            Reach::Unreachable(status::overdue(context.book.unread(key)))
-        }
-        (None | Some(PlaneState::Connecting), _) => Reach::NotYet,
-    }
 }

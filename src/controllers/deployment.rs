@@ -22,29 +22,30 @@ use kantor_api::{
     deployment::DeploymentStatus,
     labels,
 };
+use kantor_core::{
+    changes::{Outcome, Owner, Wanted, object_key},
+    deployment::{self, Move, Problem, Rendered, Seen},
+    hierarchy::{logical_name, organization_of},
+    lifecycle::{self, DEPLOYMENT, Standing, Turn},
+    moving::{self, Leave},
+    namespaces::{self, NamespaceOwner, shared_owner},
+    release,
+};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 use tokio::time::timeout;
 
 use self::inputs::Resolved;
 use super::{
-    Context, member,
-    owned::{self, OWNED, seconds, site},
-    place::{self, Located, Place},
-    run::Action,
-    turns,
+    Context,
+    shared::{
+        plane_objects::{self, OWNED, seconds, site},
+        targets::{self, Located, Place},
+    },
 };
 use crate::{
     apply::{Change, Placed, Site, WriteError},
-    core::{
-        changes::{Outcome, Owner, Wanted, object_key},
-        deployment::{self, Move, Problem, Rendered, Seen},
-        hierarchy::{logical_name, organization_of},
-        lifecycle::{self, DEPLOYMENT, Standing, Turn},
-        moving::{self, Leave},
-        namespaces::{self, NamespaceOwner, shared_owner},
-        release,
-    },
+    runtime::{admission, events, run::Action, status},
 };
 
 /// How often a Deployment that is not ready is looked at again: pods that crash do not wake it.
@@ -87,7 +88,7 @@ async fn keep_in_turn(deployment: &Deployment, context: &Context) -> Result<Acti
         keep(deployment, context).await
     };
     let deployments = &context.world.stores.deployments;
-    let mut kept = Box::pin(turns::taken(deployment, &DEPLOYMENT, deployments, context, keep));
+    let mut kept = Box::pin(admission::taken(deployment, &DEPLOYMENT, deployments, context, keep));
     if let Ok(kept) = timeout(LATE, &mut kept).await {
         return kept;
     }
@@ -106,10 +107,10 @@ async fn keep(deployment: &Deployment, context: &Context) -> Result<Action, Writ
         Ok(resolved) => resolved,
         Err(stop) => return stopped(deployment, before, stop.standing, stop.artifact, context).await,
     };
-    let place = match place::locate(&resolved.environment, context) {
+    let place = match targets::locate(&resolved.environment, context) {
         Located::At(place) => place,
         Located::NotYet { standing, late } => {
-            if late || !member::is_spoken_for(deployment) {
+            if late || !status::is_spoken_for(deployment) {
                 say(deployment, before, standing, None, context).await?;
             }
             return Ok(Action::requeue(PROGRESSING));
@@ -259,7 +260,7 @@ async fn apply(
     let own = context.engine.sync(&noted(place, OWNED, begun), &owner, &objects).await;
     let endpoints = endpoints::sync(deployment, &rendered.endpoints, context).await;
     for change in shared.iter().chain(&own) {
-        member::announce_drift(deployment, change, context);
+        events::announce_drift(deployment, change, context);
     }
     Applied { shared, own, endpoints }
 }
@@ -332,10 +333,10 @@ impl DeploymentTurn<'_> {
         let plane = &self.place.plane;
         let owner = owner_of(self.deployment, None);
         let wanted: HashSet<_> = done.own.iter().map(|change| object_key(&change.item)).collect();
-        let mut left = match owned::owned(plane, clean_up::KINDS, &owner.uid).await {
+        let mut left = match plane_objects::owned(plane, clean_up::KINDS, &owner.uid).await {
             Ok(mut stale) => {
                 stale.retain(|item| !wanted.contains(&object_key(item)));
-                owned::remove(&site(plane, OWNED), &owner, &stale, self.context).await
+                plane_objects::remove(&site(plane, OWNED), &owner, &stale, self.context).await
             }
             Err(why) => vec![why],
         };
@@ -362,13 +363,13 @@ impl DeploymentTurn<'_> {
             Ok(deadline) => (deadline, None),
             Err(problem) => (None, Some(problem)),
         };
-        let moving = owned::moving_for(status.moving_since.as_ref());
+        let moving = plane_objects::moving_for(status.moving_since.as_ref());
         if let Leave::Later(deadline) = moving::leave(runs && endpoints.is_empty(), deadline, moving) {
             return (Some(self.moving(status, endpoints, problem)), deadline);
         }
         let cleaning = std::mem::take(&mut status.cleaning);
         let (cleaning, waiting) =
-            owned::leave(self.deployment, clean_up::KINDS, cleaning, self.context).await;
+            plane_objects::leave(self.deployment, clean_up::KINDS, cleaning, self.context).await;
         status.cleaning = cleaning;
         if status.cleaning.is_empty() {
             status.moving_since = None;
@@ -406,7 +407,7 @@ fn is_given_time(deployment: &Deployment, now: jiff::Timestamp) -> bool {
 fn owner_of(deployment: &Deployment, rendered: Option<&Rendered>) -> Owner {
     let workload = rendered.and_then(|rendered| rendered.own.first()).map(ResourceExt::labels);
     let inherited = workload.into_iter().flatten().filter(|(key, _)| *key != labels::OWNER_UID);
-    owned::owner_of(deployment, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
+    plane_objects::owner_of(deployment, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// Whose the namespace of this name is. The error says that it is not to be had.
@@ -431,9 +432,15 @@ fn namespace_owner(resolved: &Resolved, place: &Place, name: &str) -> Result<Nam
 /// What is recorded before anything is written: the plane, and the planes that have to be cleaned.
 fn record(before: &DeploymentStatus, plane: &PlaneRecord, namespace: &str, now: &Time) -> DeploymentStatus {
     let former = before.data_plane.as_ref();
-    let cleaning = owned::to_clean(former, &before.cleaning, plane);
+    let cleaning = plane_objects::to_clean(former, &before.cleaning, plane);
     DeploymentStatus {
-        moving_since: owned::moving_since(former, &cleaning, plane, before.moving_since.as_ref(), now),
+        moving_since: plane_objects::moving_since(
+            former,
+            &cleaning,
+            plane,
+            before.moving_since.as_ref(),
+            now,
+        ),
         cleaning,
         data_plane: Some(plane.clone()),
         namespace: Some(namespace.to_owned()),
@@ -515,7 +522,7 @@ async fn say(
         return Ok(None);
     }
     let written = write(deployment, after, context).await?;
-    member::announce_news(deployment, &before.conditions, &conditions, context);
+    events::announce_news(deployment, &before.conditions, &conditions, context);
     Ok(Some(written))
 }
 

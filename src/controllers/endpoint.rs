@@ -1,7 +1,6 @@
 //! Endpoints: routes to a deployment, guarded before they are opened, under host names that nobody else has.
 
 mod handover;
-mod hostnames;
 mod inputs;
 mod observe;
 
@@ -19,49 +18,48 @@ use kantor_api::{
     endpoint::EndpointStatus,
     labels,
 };
+use kantor_core::{
+    changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
+    endpoint::{GuardedRoute, Plan, Problem, Rendered, is_let_in, served},
+    hierarchy::Kind,
+    hostnames::{
+        claims::{Contender, Decision, conflict_message},
+        key::ClaimKey,
+    },
+    lifecycle::{self, ENDPOINT, Standing, Turn},
+    moving::{self, Leave},
+    release::{is_on, listed},
+};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 
 pub use self::handover::Grace;
 use self::{
-    hostnames::contender,
     inputs::Resolved,
     observe::{Live, item, listener_on},
 };
-pub(super) use self::{
-    hostnames::{naming, obtain, reconcile_claim, settle, wait},
-    inputs::provided,
-    observe::gateways,
-};
+pub(super) use self::{inputs::provided, observe::gateways};
 use super::{
-    Context, member,
-    owned::{self, OWNED, OwnedKind, site},
-    parents::find,
-    place::{self, Located, Place, Unreachable, reach_recorded},
-    run::Action,
-    turns,
+    Context,
+    shared::{
+        parents::find,
+        plane_objects::{self, OWNED, OwnedKind, site},
+        simple_kind,
+        targets::{self, Located, Place, Unreachable, reach_recorded},
+    },
 };
+pub(super) use crate::controllers::shared::hostnames::naming;
 use crate::{
     apply::{Change, Placed, WriteError},
-    core::{
-        changes::{ObjectKey, Outcome, Owner, Wanted, object_key, said},
-        endpoint::{GuardedRoute, Plan, Problem, Rendered, is_let_in, served},
-        hierarchy::Kind,
-        hostnames::{
-            claims::{Contender, Decision, conflict_message},
-            key::ClaimKey,
-        },
-        lifecycle::{self, ENDPOINT, Standing, Turn},
-        moving::{self, Leave},
-        release::{is_on, listed},
-    },
+    controllers::shared::hostnames::{self, contender},
     planes::Plane,
+    runtime::{admission, events, run::Action, status},
 };
 
 /// How often an Endpoint that waits for something that does not wake it looks again; it costs no request.
 const WAITING: Duration = Duration::from_secs(10);
 
 /// Kinds of the objects that Endpoints have on planes.
-const KINDS: &[OwnedKind] = &[
+pub(super) const KINDS: &[OwnedKind] = &[
     ("", &["v1"], "Secret"),
     ("gateway.envoyproxy.io", &["v1alpha1"], "Backend"),
     ("gateway.envoyproxy.io", &["v1alpha1"], "BackendTrafficPolicy"),
@@ -92,7 +90,7 @@ pub(super) async fn reconcile(endpoint: Arc<Endpoint>, context: Arc<Context>) ->
         Turn::Finalize => return Box::pin(finalize(&endpoint, &context)).await,
         Turn::Keep => {
             let stores = &context.world.stores;
-            return turns::taken(&*endpoint, &ENDPOINT, &stores.endpoints, &context, keep).await;
+            return admission::taken(&*endpoint, &ENDPOINT, &stores.endpoints, &*context, keep).await;
         }
     }
     Ok(Action::await_change())
@@ -104,15 +102,15 @@ async fn keep(endpoint: &Endpoint, context: &Context) -> Result<Action, WriteErr
     let resolved = match inputs::resolve(endpoint, context) {
         Ok(resolved) => resolved,
         // Its own deletion, which is about to come, wakes it.
-        Err(_) if member::is_spoken_for(endpoint) && is_deployment_going(endpoint, context) => {
+        Err(_) if status::is_spoken_for(endpoint) && is_deployment_going(endpoint, context) => {
             return Ok(Action::await_change());
         }
         Err(standing) => return stopped(endpoint, before, &standing, context).await,
     };
-    let place = match place::locate(&resolved.environment, context) {
+    let place = match targets::locate(&resolved.environment, context) {
         Located::At(place) => place,
         Located::NotYet { standing, late } => {
-            if late || !member::is_spoken_for(endpoint) {
+            if late || !status::is_spoken_for(endpoint) {
                 say(endpoint, before, &standing, context).await?;
             }
             return Ok(Action::requeue(WAITING));
@@ -169,18 +167,21 @@ impl EndpointTurn<'_> {
         let own = [labels::OWNER_UID, labels::plane::GATEWAY_VISIBILITY];
         let labels = rendered.and_then(Rendered::labels).into_iter().flatten();
         let inherited = labels.filter(|(key, _)| !own.contains(&key.as_str()));
-        owned::owner_of(self.endpoint, inherited.map(|(key, value)| (key.clone(), value.clone())).collect())
+        plane_objects::owner_of(
+            self.endpoint,
+            inherited.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        )
     }
 
     /// What the routes that are there have. On planes that are yet to be cleaned it is all that was ever claimed.
     async fn served(&self, status: &EndpointStatus) -> Result<BTreeSet<ClaimKey>, String> {
         let uid = &self.me.uid;
-        let found = owned::owned(self.plane(), KINDS, uid).await?;
+        let found = plane_objects::owned(self.plane(), KINDS, uid).await?;
         let routes: Vec<Arc<DynamicObject>> = found
             .iter()
             .filter(|item| ROUTES.contains(&item.kind.as_str()))
             .filter_map(|item| {
-                owned::followed(self.plane(), &item.group, &item.version, &item.kind)?
+                plane_objects::followed(self.plane(), &item.group, &item.version, &item.kind)?
                     .get(Some(&item.namespace), &item.name)
             })
             .collect();
@@ -237,10 +238,10 @@ impl EndpointTurn<'_> {
         plan: Option<(&str, &BTreeSet<ClaimKey>)>,
     ) -> Result<(Endpoint, EndpointStatus), WriteError> {
         let (former, plane) = (before.data_plane.as_ref(), &self.place.record);
-        let cleaning = owned::to_clean(former, &before.cleaning, plane);
-        let (since, now) = (before.moving_since.as_ref(), owned::seconds(jiff::Timestamp::now()));
+        let cleaning = plane_objects::to_clean(former, &before.cleaning, plane);
+        let (since, now) = (before.moving_since.as_ref(), plane_objects::seconds(jiff::Timestamp::now()));
         let mut after = EndpointStatus {
-            moving_since: owned::moving_since(former, &cleaning, plane, since, &now),
+            moving_since: plane_objects::moving_since(former, &cleaning, plane, since, &now),
             cleaning,
             data_plane: Some(plane.clone()),
             ..before.clone()
@@ -288,7 +289,7 @@ impl EndpointTurn<'_> {
         done.extend(self.context.engine.sync(&site, &owner, &routes).await);
         for change in &done {
             self.plane().metrics().applied(&change.outcome);
-            member::announce_drift(self.endpoint, change, self.context);
+            events::announce_drift(self.endpoint, change, self.context);
         }
         done
     }
@@ -370,10 +371,10 @@ impl EndpointTurn<'_> {
     /// Removes all objects of the Endpoint but those to be kept: routes before their guards. Tells what is still there.
     async fn remove_others(&self, keep: &HashSet<ObjectKey>) -> Vec<String> {
         let owner = self.owner(None);
-        match owned::owned(self.plane(), KINDS, &owner.uid).await {
+        match plane_objects::owned(self.plane(), KINDS, &owner.uid).await {
             Ok(mut stale) => {
                 stale.retain(|item| !keep.contains(&object_key(item)));
-                owned::remove(&site(self.plane(), OWNED), &owner, &stale, self.context).await
+                plane_objects::remove(&site(self.plane(), OWNED), &owner, &stale, self.context).await
             }
             Err(why) => vec![why],
         }
@@ -425,7 +426,7 @@ impl EndpointTurn<'_> {
             Err(problem) => (None, Some(problem)),
         };
         let answers = answers || !self.is_served_elsewhere(&status.cleaning).await;
-        let moving = owned::moving_for(status.moving_since.as_ref());
+        let moving = plane_objects::moving_for(status.moving_since.as_ref());
         if let Leave::Later(deadline) = moving::leave(answers, deadline, moving) {
             let from: Vec<&str> = status.cleaning.iter().map(|plane| plane.name.as_str()).collect();
             let from = from.join(", ");
@@ -435,7 +436,7 @@ impl EndpointTurn<'_> {
             return (std::iter::once(waits).chain(problem).collect(), deadline);
         }
         let cleaning = std::mem::take(&mut status.cleaning);
-        let (cleaning, waiting) = owned::leave(self.endpoint, KINDS, cleaning, self.context).await;
+        let (cleaning, waiting) = plane_objects::leave(self.endpoint, KINDS, cleaning, self.context).await;
         status.cleaning = cleaning;
         if status.cleaning.is_empty() {
             status.moving_since = None;
@@ -462,10 +463,10 @@ impl EndpointTurn<'_> {
                 Err(Unreachable::GivenUp) => continue,
                 Err(Unreachable::For(_)) => return true,
             };
-            let Ok(found) = owned::owned(&plane, KINDS, &self.me.uid).await else { return true };
+            let Ok(found) = plane_objects::owned(&plane, KINDS, &self.me.uid).await else { return true };
             let routes = found.iter().filter(|item| ROUTES.contains(&item.kind.as_str()));
             let mut routes = routes.filter_map(|item| {
-                owned::followed(&plane, &item.group, &item.version, &item.kind)?
+                plane_objects::followed(&plane, &item.group, &item.version, &item.kind)?
                     .get(Some(&item.namespace), &item.name)
             });
             if routes.any(|route| is_let_in(&route)) {
@@ -526,10 +527,10 @@ async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, Writ
     let me = contender(endpoint);
     let (plane, inventory): (Option<&PlaneRecord>, _) = (before.data_plane.as_ref(), &before.inventory);
     let mut waiting = if lifecycle::is_orphaning(endpoint) {
-        owned::let_go(endpoint, plane, &before.cleaning, inventory, context);
+        plane_objects::let_go(endpoint, plane, &before.cleaning, inventory, context);
         vec![]
     } else {
-        owned::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await
+        plane_objects::clean_planes(endpoint, KINDS, plane, &before.cleaning, inventory, context).await
     };
     if waiting.is_empty() {
         hostnames::settle(&me, &BTreeSet::new(), &BTreeSet::new(), false, context).await?;
@@ -541,9 +542,9 @@ async fn finalize(endpoint: &Endpoint, context: &Context) -> Result<Action, Writ
         let message = format!("waiting for {}", listed(&waiting));
         let standing = Standing::Finalizing { message, in_use: false };
         say(endpoint, before, &standing, context).await?;
-        return Ok(Action::requeue(member::WAITING));
+        return Ok(Action::requeue(simple_kind::WAITING));
     }
-    context.engine.forget(&owned::owner_of(endpoint, vec![]));
+    context.engine.forget(&plane_objects::owner_of(endpoint, vec![]));
     if let Some(finalizer) = ENDPOINT.finalizer {
         context.writer.remove_finalizer(endpoint, finalizer).await?;
     }
@@ -581,7 +582,7 @@ async fn say(
     let after = EndpointStatus { observed_generation, conditions: conditions.clone(), ..status };
     if endpoint.status.as_ref() != Some(&after) {
         write(endpoint, &after, context).await?;
-        member::announce_news(endpoint, &before.conditions, &conditions, context);
+        events::announce_news(endpoint, &before.conditions, &conditions, context);
     }
     Ok(())
 }

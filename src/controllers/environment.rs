@@ -4,35 +4,38 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kantor_api::{
-    DataPlane, Deployment, Environment, Project, Release,
+    DataPlane, Deployment, Environment, Release,
     common::PlaneRecord,
     conditions::reasons,
     environment::{EnvironmentStatus, NamespaceRecord},
     labels,
 };
-use kube::{
-    Resource, ResourceExt,
-    runtime::{events::EventType, reflector::ObjectRef},
+use kantor_core::{
+    hierarchy::{Id, Kind, logical_name, organization_of},
+    lifecycle::{self, Profile, Standing},
+    namespaces::{self},
+    release,
 };
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use serde_json::Value;
 
 use super::{
     Context,
-    data_plane::{self, Reach},
-    member::{self, Cleanup, Member},
-    place::{Registered, data_plane_of, registered},
-    remote::{follow_namespaces, namespaces_on},
-    run::Action,
+    shared::{
+        connection::Reach,
+        simple_kind::{self, Cleanup, Member},
+        targets::data_plane_of,
+    },
 };
 use crate::{
-    apply::{Deletion, WriteError, Writer},
-    core::{
-        hierarchy::{Id, Kind, logical_name, organization_of},
-        lifecycle::{self, Profile, Standing},
-        namespaces::{self, PlaneNamespace, RemovalStep},
-        release, tenancy,
+    apply::WriteError,
+    controllers::shared::{
+        connection,
+        plane_namespaces::{remove_namespaces, seen_on},
+        plane_records::record_of,
     },
-    planes::{Plane, PlaneKey},
+    planes::PlaneKey,
+    runtime::{run::Action, status},
 };
 
 pub(super) async fn reconcile(
@@ -41,8 +44,8 @@ pub(super) async fn reconcile(
 ) -> Result<Action, WriteError> {
     let at_rest = environment.metadata.deletion_timestamp.is_none() && !lifecycle::is_paused(&*environment);
     let left = if at_rest { leave_former_planes(&environment, &context).await? } else { Cleanup::Done };
-    let next = member::reconcile(environment, context).await?;
-    Ok(if matches!(left, Cleanup::Waiting(_)) { Action::requeue(member::WAITING) } else { next })
+    let next = simple_kind::reconcile(environment, context).await?;
+    Ok(if matches!(left, Cleanup::Waiting(_)) { Action::requeue(simple_kind::WAITING) } else { next })
 }
 
 /// Removes the namespaces on planes that the environment was on before, once nobody has anything there.
@@ -72,19 +75,6 @@ async fn leave_former_planes(environment: &Environment, context: &Context) -> Re
 fn current_plane(environment: &Environment, context: &Context) -> Option<Arc<DataPlane>> {
     let id = context.world.resolve(environment, Kind::DataPlane).ok()?;
     context.world.stores.data_planes.get(&ObjectRef::new(&id.name).within(&id.namespace))
-}
-
-/// All data planes that an object can be on, of its own organization, or of the platform team if it `falls_back` on that. They are
-/// looked at where what its status records cannot be believed.
-pub(super) fn possible_planes<K: Resource>(
-    object: &K,
-    falls_back: bool,
-    context: &Context,
-) -> Vec<PlaneRecord> {
-    let organization = object.namespace().unwrap_or_default();
-    let all = context.world.stores.data_planes.state();
-    let records = all.iter().map(|plane| record_of(plane));
-    records.filter(|record| tenancy::may_be_on(record, &organization, falls_back)).collect()
 }
 
 /// Who has something in a namespace of a data plane, as they have recorded themselves: nothing of it is removed behind their
@@ -162,10 +152,10 @@ impl Member for Environment {
             Err(error) => return Some(Standing::unresolved(&error)),
         };
         let key = PlaneKey { namespace: id.namespace, name: id.name };
-        Some(match (data_plane::reach(&key, context), context.book.refusal(&key)) {
+        Some(match (connection::reach(&key, context), context.book.refusal(&key)) {
             // The connection that there is cannot be made anew.
             (Reach::Connected(_), Some(refusal)) => Standing::Stalled {
-                reason: data_plane::reason_of_refusal(&refusal),
+                reason: connection::reason_of_refusal(&refusal),
                 message: format!(
                     "data plane {}: {refusal}; it is connected until the next restart",
                     key.name
@@ -179,7 +169,7 @@ impl Member for Environment {
                 reason: reasons::DATA_PLANE_UNREACHABLE,
                 message: format!("data plane {}: {why}", key.name),
             },
-            (Reach::NotYet, _) if member::is_spoken_for(self) => return None,
+            (Reach::NotYet, _) if status::is_spoken_for(self) => return None,
             (Reach::NotYet, _) => Standing::Progressing {
                 reason: reasons::DATA_PLANE_CONNECTING,
                 message: format!("data plane {} is not connected yet", key.name),
@@ -213,118 +203,4 @@ impl Member for Environment {
         };
         serde_json::to_value(status).unwrap_or_default()
     }
-}
-
-impl Member for Project {
-    const PROFILE: &'static Profile = &lifecycle::PROJECT;
-
-    async fn clean_up(&self, context: &Context) -> Result<Cleanup, WriteError> {
-        if let Some(why) = context.world.behind(Kind::Environment) {
-            return Err(WriteError::Transient(why));
-        }
-        if !context.world.twins(self).is_empty() {
-            // The namespaces are recorded under the name that both have, and in use by the other one.
-            return Ok(Cleanup::Done);
-        }
-        let name = logical_name(self);
-        let stores = &context.world.stores;
-        let environments: Vec<_> = context
-            .world
-            .beside(self, Kind::Organization, Kind::Environment)
-            .iter()
-            .filter_map(|id| stores.environments.get(&ObjectRef::new(&id.name).within(&id.namespace)))
-            .collect();
-        let environments: Vec<&Environment> = environments.iter().map(|environment| &**environment).collect();
-        remove_namespaces(self, &environments, |record| record.project == name, |_| None, context).await
-    }
-}
-
-/// What is recorded of a data plane.
-pub(super) fn record_of(plane: &DataPlane) -> PlaneRecord {
-    PlaneRecord {
-        namespace: plane.namespace().unwrap_or_default(),
-        name: plane.name_any(),
-        cluster_uid: plane.status.as_ref().and_then(|status| status.cluster_uid.clone()),
-    }
-}
-
-/// The key of a recorded data plane.
-pub(super) fn key_of(plane: &PlaneRecord) -> PlaneKey {
-    PlaneKey { namespace: plane.namespace.clone(), name: plane.name.clone() }
-}
-
-/// The namespaces of ours on a data plane, if they are known at the moment and it is the cluster that was recorded.
-fn seen_on(plane: &PlaneRecord, context: &Context) -> Option<Vec<PlaneNamespace>> {
-    namespaces_on(&*connected(plane, context)?)
-}
-
-/// The recorded data plane, if it is connected and the cluster that was recorded.
-fn connected(plane: &PlaneRecord, context: &Context) -> Option<Arc<Plane>> {
-    let registered = data_plane_of(plane, context)?;
-    let connected = context.planes.get(&data_plane::key_of(&registered)).ok()?;
-    plane.cluster_uid.as_deref().is_none_or(|uid| uid == connected.cluster_uid).then_some(connected)
-}
-
-/// Removes the recorded namespaces of `environments` that `wanted` accepts and nobody uses.
-async fn remove_namespaces<K>(
-    object: &K,
-    environments: &[&Environment],
-    wanted: impl Fn(&NamespaceRecord) -> bool,
-    user: impl Fn(&NamespaceRecord) -> Option<String>,
-    context: &Context,
-) -> Result<Cleanup, WriteError>
-where
-    K: Resource<DynamicType = ()> + Sync,
-{
-    let (mut waiting, mut left) = (vec![], vec![]);
-    for environment in environments {
-        let (organization, name) = (organization_of(*environment), logical_name(*environment));
-        let recorded = environment.status.iter().flat_map(|status| &status.namespaces);
-        for record in recorded.filter(|record| wanted(record)) {
-            let shown = format!("namespace {} on data plane {}", record.name, record.data_plane.name);
-            if !tenancy::may_be_on(&record.data_plane, &organization, false) {
-                left.push(format!("{shown}, which is not of this organization"));
-                continue;
-            }
-            if let Some(user) = user(record) {
-                if lifecycle::is_orphaning(object) {
-                    left.push(shown);
-                } else {
-                    waiting.push(format!("{shown}, in which {user} still has objects,"));
-                }
-                continue;
-            }
-            let seen = seen_on(&record.data_plane, context);
-            match namespaces::removal_step(record, &organization, &name, seen.as_deref()) {
-                RemovalStep::Gone => {}
-                RemovalStep::AwaitEnd => waiting.push(shown),
-                RemovalStep::Delete { uid } => {
-                    if let Some(plane) = connected(&record.data_plane, context) {
-                        let writer = Writer::to_plane(&plane, None);
-                        let deleted =
-                            writer.delete(&Kind::Namespace.resource(), "", &record.name, uid).await?;
-                        if let Deletion::Pending { version } = deleted {
-                            // The next look comes soon, and would not know that it is going.
-                            follow_namespaces(&plane).caught_up(version).await;
-                        }
-                    }
-                    waiting.push(shown);
-                }
-                RemovalStep::Unreachable if lifecycle::is_orphaning(object) => left.push(shown),
-                RemovalStep::Unreachable => match registered(&record.data_plane, context).await {
-                    Registered::As(_) => waiting.push(format!("{shown}, which does not answer,")),
-                    Registered::Unknown(why) => waiting.push(format!("{shown} ({why})")),
-                    Registered::Not => left.push(shown),
-                },
-            }
-        }
-    }
-    if !waiting.is_empty() {
-        return Ok(Cleanup::Waiting(format!("waiting for {} to be deleted", waiting.join(", "))));
-    }
-    if !left.is_empty() {
-        let note = format!("left behind: {}", left.join(", "));
-        member::publish(object, EventType::Warning, "Finalize", reasons::LEFT_BEHIND, note, context);
-    }
-    Ok(Cleanup::Done)
 }

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kantor_api::{Organization, finalizers};
+use kantor_core::{
+    hierarchy::Kind,
+    lifecycle::{self, DeletionStep},
+    organization::{
+        CleanupStep, NamespaceStep, Progress, cleanup_step, disowned_namespace, namespace_step, status,
+    },
+};
 use kube::ResourceExt;
 use tracing::info;
 
-use super::{Context, member, run::Action};
+use super::{Context, shared::simple_kind};
 use crate::{
     apply::WriteError,
-    core::{
-        hierarchy::Kind,
-        lifecycle::{self, DeletionStep},
-        organization::{
-            CleanupStep, NamespaceStep, Progress, cleanup_step, disowned_namespace, namespace_step, status,
-        },
-    },
+    runtime::{events, run::Action},
 };
 
 pub(super) async fn reconcile(
@@ -59,7 +60,7 @@ async fn keep_namespace(organization: &Organization, context: &Context) -> Resul
 }
 
 async fn clean_up(organization: &Organization, context: &Context) -> Result<(), WriteError> {
-    match member::remove_children(organization, &lifecycle::ORGANIZATION, context).await? {
+    match simple_kind::remove_children(organization, &lifecycle::ORGANIZATION, context).await? {
         DeletionStep::Done => {}
         DeletionStep::Delete { message, .. } | DeletionStep::InUse { message } => {
             return report(organization, &Progress::Finalizing(message), context).await;
@@ -93,6 +94,6 @@ async fn report(
         return Ok(());
     }
     context.writer.write_status(organization, &after).await?;
-    member::announce(organization, &before.conditions, &after.conditions, context);
+    events::announce(organization, &before.conditions, &after.conditions, context);
     Ok(())
 }

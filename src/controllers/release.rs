@@ -21,6 +21,13 @@ use kantor_api::{
     labels,
     release::{ReleaseStatus, ResourceStatus},
 };
+use kantor_core::{
+    changes::{self, Holder, Outcome, Owner, shown},
+    health::{self, Checks, Health, Verdict},
+    lifecycle::{self, RELEASE, Standing, Turn},
+    release::{self, Observed, Problem, Recorded, Rendered, Report},
+    tenancy::{self, Asked, Tenant},
+};
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
@@ -30,17 +37,11 @@ use self::{
     hosts::Hosts,
     place::{Located, Place, followed},
 };
-use super::{Context, environment::possible_planes, member, run::Action, turns};
+use super::{Context, shared::plane_records::possible_planes};
 use crate::{
     apply::{Change, Placed, WriteError},
-    core::{
-        changes::{self, Holder, Outcome, Owner, shown},
-        health::{self, Checks, Health, Verdict},
-        lifecycle::{self, RELEASE, Standing, Turn},
-        release::{self, Observed, Problem, Recorded, Rendered, Report},
-        tenancy::{self, Asked, Tenant},
-    },
     planes::{Kind, Plane, Served},
+    runtime::{admission, events, run::Action},
 };
 
 /// How often what is being removed is looked at again; its end wakes the Release by itself.
@@ -59,7 +60,7 @@ pub(super) async fn reconcile(release: Arc<Release>, context: Arc<Context>) -> R
         Turn::Hold(finalizer) => Box::pin(context.writer.add_finalizer(&*release, finalizer)).await?,
         Turn::Keep => {
             let releases = &context.world.stores.releases;
-            return turns::taken(&*release, &RELEASE, releases, &context, keep).await;
+            return admission::taken(&*release, &RELEASE, releases, &*context, keep).await;
         }
     }
     Ok(Action::await_change())
@@ -339,7 +340,7 @@ fn judge(live: &DynamicObject, checks: &Checks) -> Verdict {
 fn tell_of_drift(release: &Release, place: &Place, changes: &[Change], context: &Context) {
     for change in changes {
         place.at.plane.metrics().applied(&change.outcome);
-        member::announce_drift(release, change, context);
+        events::announce_drift(release, change, context);
     }
 }
 
@@ -405,7 +406,7 @@ async fn say(
     };
     if release.status.as_ref() != Some(&after) {
         write(release, after, context).await?;
-        member::announce(release, &before.conditions, &conditions, context);
+        events::announce(release, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use kantor_core::known::Known;
+
 use super::{Kind, Plane, Served};
-use crate::core::known::Known;
 
 /// An optional part of a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

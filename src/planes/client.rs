@@ -18,6 +18,7 @@ use std::{
 };
 
 use http::{HeaderValue, Uri, uri::Scheme};
+use kantor_core::net::Host;
 use kube::{
     Client, Config,
     client::{Body, ConfigExt},
@@ -44,7 +45,10 @@ use super::{
     Access, AddressPolicy, Auth, RemoteAccess,
     room::{Limits, Room},
 };
-use crate::{core::net::Host, limits::RateLimitLayer, metrics::PlaneMetrics, permit::Permit};
+use crate::{
+    client::{fence::Permit, rate_limit::RateLimitLayer},
+    telemetry::metrics::PlaneMetrics,
+};
 
 /// Why an access cannot be used. The text says what to correct and nothing of the access itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

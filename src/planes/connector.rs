@@ -25,12 +25,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{info, warn};
 
-pub(super) use self::refresh::{Defined, Ever};
 pub use self::state::{DisconnectReason, PlaneState};
-pub(super) use self::state::{Facts, Machine};
 use self::{
     probe::Found,
     state::{Failure, Verdict},
+};
+pub(super) use self::{
+    refresh::{Defined, Ever},
+    state::{Facts, Machine},
 };
 use super::{
     Access, AccessChange, PlaneKey, RemoteChange, ServedKinds,
@@ -40,7 +42,7 @@ use super::{
     subscribers::Subscribers,
     watches::{FIRST_RETRY, Surroundings},
 };
-use crate::metrics::PlaneMetrics;
+use crate::telemetry::metrics::PlaneMetrics;
 
 /// Probes that callers ask for by their doubts are at least this far apart.
 const DOUBT_SPACING: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use super::{
     subscribers::Subscribers,
     watches::Surroundings,
 };
-use crate::metrics::PlaneMetrics;
+use crate::telemetry::metrics::PlaneMetrics;
 
 /// Where definitions are listed.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -119,9 +119,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::poll;
+    use kantor_core::known::Known;
 
     use super::*;
-    use crate::{core::known::Known, planes::Kind};
+    use crate::planes::Kind;
 
     /// The answer to whoever lists definitions: one whose names have never been accepted, in this version.
     fn never_accepted(version: usize) -> (u16, Value) {

@@ -7,11 +7,11 @@ use std::{
 };
 
 use kantor_api::common::InventoryItem;
+use kantor_core::known::{Known, Proof};
 use kube::core::ApiResource;
 use serde::Deserialize;
 
 use super::definitions::{Definitions, Says};
-use crate::core::known::{Known, Proof};
 
 /// A kind of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -20,6 +20,7 @@ mod fields;
 mod inline;
 mod server;
 
+use kantor_core::net::AddressPolicy;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 
@@ -33,7 +34,6 @@ use self::{
     fields::{Kubeconfig, Section},
 };
 use super::access::{Auth, RemoteAccess};
-use crate::core::net::AddressPolicy;
 
 /// Why a description of a cluster is not used. Holds nothing of the description but names of fields and Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue};
+use kantor_core::known::Known;
 use kube::{Client, api::ApiResource, client::Body};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -18,7 +19,7 @@ use super::{
     turns::Turns,
     watches::{FIRST_RETRY, Follows, Surroundings},
 };
-use crate::{core::known::Known, metrics::PlaneMetrics};
+use crate::telemetry::metrics::PlaneMetrics;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 

@@ -24,8 +24,8 @@ use super::{
     subscribers::Subscribers,
 };
 use crate::{
-    metrics::{Metrics, PlaneMetrics},
-    permit::{ALWAYS, Permit},
+    client::fence::{ALWAYS, Permit},
+    telemetry::metrics::{Metrics, PlaneMetrics},
 };
 
 /// Settings of all planes.

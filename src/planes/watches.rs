@@ -23,7 +23,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub(super) use self::follow::start;
 use self::{progress::Progress, store::Store};
 use super::{PlaneKey, ServedKinds, room::Room, subscribers::Subscribers};
-use crate::metrics::PlaneMetrics;
+use crate::telemetry::metrics::PlaneMetrics;
 
 /// How much of each object is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,10 @@ use axum::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{metrics::Metrics, world::SyncBoard};
+use crate::{
+    cache::SyncBoard,
+    telemetry::{logging::LogFilter, metrics::Metrics},
+};
 
 /// What the probes look at.
 #[derive(Clone)]
@@ -25,14 +28,6 @@ pub struct Health {
     pub sync: SyncBoard,
     /// Set when the operator is asked to end.
     pub stop: CancellationToken,
-}
-
-/// What is logged, and can be changed.
-pub trait LogFilter: Send + Sync {
-    /// What is logged.
-    fn current(&self) -> String;
-    /// Logs what another filter lets through; an error says what was expected.
-    fn set(&self, filter: &str) -> Result<(), String>;
 }
 
 /// Longest filter that is taken.

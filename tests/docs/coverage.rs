@@ -30,7 +30,7 @@ fn the_front_page_names_the_versions_that_are_tested() {
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut folders: Vec<PathBuf> =
-        ["src", "api", "tests"].iter().map(|folder| root().join(folder)).collect();
+        ["src", "api", "core", "tests"].iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

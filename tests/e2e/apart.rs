@@ -110,7 +110,7 @@ fn settings(plane: &str, value: &str) -> Value {
 
 /// The namespace of the first environment on a plane.
 fn namespace(plane: &str) -> String {
-    kantor::core::tenancy::own_namespace(&kantor::core::tenancy::Tenant {
+    kantor_core::tenancy::own_namespace(&kantor_core::tenancy::Tenant {
         organization: "acme",
         project: "shop",
         environment: &format!("{plane}-0"),

@@ -5,8 +5,8 @@ mod chain;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Namespace;
-use kantor::core::hierarchy::Kind;
 use kantor_api::{Deployment, Endpoint, Environment, Organization, Project, organization::OrganizationSpec};
+use kantor_core::hierarchy::Kind;
 use kantor_testbed::{
     proxy::{Mark, Record, Verb},
     snapshot::{Options, Snapshot, assert_nothing_left},

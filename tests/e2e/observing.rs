@@ -4,7 +4,7 @@ mod collector;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kantor::metrics::table;
+use kantor::telemetry::metrics::table;
 use kantor_api::DataPlane;
 use kantor_testbed::wait::{self, Seen};
 use kube::{Api, api::ListParams};

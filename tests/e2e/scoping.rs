@@ -1,11 +1,11 @@
 //! Operators that look after a part of the control plane.
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{
     DataPlane, DeploymentPipeline, Environment, Organization, Release, labels::INSTANCE_ID,
     organization::OrganizationSpec,
 };
+use kantor_core::tenancy::{Tenant, own_namespace};
 use kantor_testbed::{
     Cluster, Operator,
     proxy::{Proxy, Verb},

@@ -16,7 +16,6 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kantor::core::tenancy;
 use kantor_api::{
     Deployment, Environment, Release, annotations,
     build::ComponentOwner,
@@ -26,6 +25,7 @@ use kantor_api::{
     labels,
     release::{ReleaseResource, ReleaseSpec, RemovingObjects},
 };
+use kantor_core::tenancy;
 use kube::ResourceExt;
 use rstest::rstest;
 use serde_json::{Value, json};

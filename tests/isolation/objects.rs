@@ -1,11 +1,11 @@
 //! Who takes part, and the objects that they want.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kantor::core::tenancy::Tenant;
 use kantor_api::{
     Deployment,
     labels::{self, plane as plane_labels},
 };
+use kantor_core::tenancy::Tenant;
 use kube::{
     ResourceExt,
     api::{DynamicObject, TypeMeta},

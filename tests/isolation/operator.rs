@@ -9,12 +9,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use kantor::core::{
-    changes::{self, ObjectView, Owner, Removal, STAGES, Step, Wanted, stage},
-    namespaces::{self, NamespaceOwner, PlaneNamespace, RemovalStep},
-    release::{self, NamespaceStep, Recorded, Rendered, SeenNamespace},
-    tenancy::{self, Asked, Tenant},
-};
 use kantor_api::{
     Deployment, Environment, Release, annotations,
     common::{InventoryItem, PlaneRecord},
@@ -22,6 +16,12 @@ use kantor_api::{
     environment::NamespaceRecord,
     labels::{self, plane as plane_labels},
     release::{ReleaseStatus, RemovingObjects, ResourceStatus},
+};
+use kantor_core::{
+    changes::{self, ObjectView, Owner, Removal, STAGES, Step, Wanted, stage},
+    namespaces::{self, NamespaceOwner, PlaneNamespace, RemovalStep},
+    release::{self, NamespaceStep, Recorded, Rendered, SeenNamespace},
+    tenancy::{self, Asked, Tenant},
 };
 use kube::{ResourceExt, api::DynamicObject};
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kantor::core::changes::{ObjectKey, identity};
 use kantor_api::common::InventoryItem;
+use kantor_core::changes::{ObjectKey, identity};
 use kube::{ResourceExt, api::DynamicObject};
 
 /// Owner of what was on a plane before Kantor.
@@ -50,7 +50,7 @@ pub fn namespace_key(name: &str) -> ObjectKey {
 }
 
 pub fn item_key(item: &InventoryItem) -> ObjectKey {
-    kantor::core::changes::object_key(item)
+    kantor_core::changes::object_key(item)
 }
 
 /// Whether an object has the UID and the version that a request names.

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use kantor::metrics::table::{self, Entry};
+use kantor::telemetry::metrics::table::{self, Entry};
 use serde::Deserialize;
 use serde_json::Value;
 

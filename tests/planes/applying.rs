@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use kantor::{
     apply::{Engine, Placed, Remains, Site, Writer},
-    core::{
-        changes::{Outcome, Owner, Wanted},
-        covers,
-    },
     planes::Plane,
 };
 use kantor_api::{common::InventoryItem, labels, managers};
+use kantor_core::{
+    changes::{Outcome, Owner, Wanted},
+    covers,
+};
 use kantor_testbed::{
     proxy::{Action, Fault, Match, StatusReply, Verb},
     wait::{self, Seen},

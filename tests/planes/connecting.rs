@@ -1,13 +1,10 @@
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kantor::{
-    core::known::Known,
-    planes::{
-        Access, AddressPolicy, Capability, DisconnectReason, Kind, NotConnected, PlaneOptions, PlaneState,
-        Served,
-    },
+use kantor::planes::{
+    Access, AddressPolicy, Capability, DisconnectReason, Kind, NotConnected, PlaneOptions, PlaneState, Served,
 };
+use kantor_core::known::Known;
 use kantor_testbed::{
     KubeconfigSpec, ServiceAccountAccess,
     certificates::Authority,

@@ -11,10 +11,12 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace},
     rbac::v1::PolicyRule,
 };
-use kantor::metrics::Metrics;
-use kantor::planes::{
-    Access, AddressPolicy, Auth, DisconnectReason, NotConnected, Plane, PlaneKey, PlaneOptions, PlaneState,
-    Planes, RemoteAccess,
+use kantor::{
+    planes::{
+        Access, AddressPolicy, Auth, DisconnectReason, NotConnected, Plane, PlaneKey, PlaneOptions,
+        PlaneState, Planes, RemoteAccess,
+    },
+    telemetry::metrics::Metrics,
 };
 use kantor_testbed::{
     Cluster, ClusterBuilder, CrdBundle, KubeconfigSpec, ServiceAccountAccess, kubeconfig,

@@ -5,14 +5,14 @@ use std::{
     fs,
 };
 
-use kantor::core::{
+use kantor_api::{
+    Component, DataPlane, Deployment, DeploymentTrack, Endpoint, Environment, Project, conditions::reasons,
+};
+use kantor_core::{
     endpoint::{Inputs, Listener, Plan, PlaneParts, Problem, Rendered, plan},
     hostnames::key::ClaimKey,
     known::{Known, Proof},
     settings::{Reach, Settings},
-};
-use kantor_api::{
-    Component, DataPlane, Deployment, DeploymentTrack, Endpoint, Environment, Project, conditions::reasons,
 };
 use kube::{ResourceExt, api::DynamicObject};
 use rstest::rstest;
@@ -221,7 +221,7 @@ fn the_worked_example_has_the_names_and_contents_that_it_always_had() {
     );
     let reference = json!({"group": "gateway.envoyproxy.io", "kind": "HTTPRouteFilter", "name": name});
     assert_eq!(matched["filters"], json!([{"type": "ExtensionRef", "extensionRef": reference}]));
-    let of = |route: &kantor::core::endpoint::GuardedRoute, kind: &str| -> DynamicObject {
+    let of = |route: &kantor_core::endpoint::GuardedRoute, kind: &str| -> DynamicObject {
         let is = |guard: &&DynamicObject| guard.types.as_ref().unwrap().kind == kind;
         route.guards.iter().find(is).unwrap().clone()
     };
@@ -369,14 +369,14 @@ fn an_operation_within_another_goes_before_it_and_two_across_each_other_are_refu
     };
     let routes = listed(&[("/users/me", "self"), ("/users/{id}", "read")]).rendered().routes;
     let pattern = |target: &str| -> String {
-        let of = |route: &&kantor::core::endpoint::GuardedRoute| route.route.name_any().contains(target);
+        let of = |route: &&kantor_core::endpoint::GuardedRoute| route.route.name_any().contains(target);
         let route = routes.iter().find(of).unwrap();
         route.route.data["spec"]["rules"][0]["matches"][0]["path"]["value"].as_str().unwrap().to_owned()
     };
     assert!(pattern("users-me").len() > pattern("users--id").len());
     // With the same rules it makes no difference, and the pattern is the plain one.
     let routes = listed(&[("/users/me", "read"), ("/users/{id}", "read")]).rendered().routes;
-    let plain = |route: &kantor::core::endpoint::GuardedRoute| {
+    let plain = |route: &kantor_core::endpoint::GuardedRoute| {
         route.route.data["spec"]["rules"][0]["matches"][0]["path"]["value"] == "^/shop/books(/v1/users/me)$"
     };
     assert!(routes.iter().any(plain));
@@ -590,7 +590,7 @@ fn a_closed_route_differs_in_leading_nowhere_alone() {
     let policy = oauth2(json!([{"target": "/items", "method": "GET", "scopes": ["a"]}]));
     for route in Case::new(public(json!([policy]))).rendered().routes {
         let closed = route.closed();
-        assert!(kantor::core::endpoint::is_open(&route.route) && !kantor::core::endpoint::is_open(&closed));
+        assert!(kantor_core::endpoint::is_open(&route.route) && !kantor_core::endpoint::is_open(&closed));
         let mut reopened = closed.clone();
         reopened.data["spec"]["rules"][0]["backendRefs"] =
             route.route.data["spec"]["rules"][0]["backendRefs"].clone();

@@ -14,13 +14,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kantor::core::{
-    deployment::{Inputs, PlaneParts, Problem, Rendered, render},
-    settings::Settings,
-};
 use kantor_api::{
     Build, Component, ConfigurationGroup, DataPlane, DeployableArtifact, Deployment, DeploymentTrack,
     Environment, Project,
+};
+use kantor_core::{
+    deployment::{Inputs, PlaneParts, Problem, Rendered, render},
+    settings::Settings,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};

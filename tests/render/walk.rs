@@ -1,6 +1,6 @@
 //! Every property that users can write: what comes of changing it.
 
-use kantor::core::deployment::Rendered;
+use kantor_core::deployment::Rendered;
 
 use super::*;
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kantor_api::common::InventoryItem;
+use kantor_core::changes::{self, ObjectView, Owner, Removal, STAGES, shown};
 use kube::api::ApiResource;
 
 use super::{Engine, Ground, PARALLEL, Site};
 use crate::{
     apply::{Deletion, WriteError},
-    core::changes::{self, ObjectView, Owner, Removal, STAGES, shown},
     planes::{Followed, Kind},
 };
 

@@ -1,5 +1,5 @@
 //! The flags of `kantor controller`. Each has an environment variable and a key in the config file: see
-//! [`crate::commands::sources`].
+//! [`crate::config::sources`].
 
 use std::{
     collections::BTreeSet,
@@ -12,20 +12,22 @@ use std::{
 use anyhow::bail;
 use clap::{Args, ValueEnum, builder::TypedValueParser};
 use kantor_api::data_plane::PodSecurity;
+use kantor_core::{
+    duration,
+    election::Terms,
+    scope::{Controller, Scope},
+    settings::{Reach, Settings},
+};
 use kube::Config;
 
-use super::client::{self, Limits};
 use crate::{
-    commands::telemetry::{LogColor, LogFormat, parse_endpoint, parse_filter},
-    core::{
-        duration,
-        election::Terms,
-        scope::{Controller, Scope},
-        settings::{Reach, Settings},
+    client::{
+        control_plane::{self, Limits},
+        fence::Permit,
     },
-    election::Election,
-    permit::Permit,
+    leader::election::Election,
     planes::{AddressPolicy, PlaneOptions},
+    telemetry::logging::{LogColor, LogFormat, parse_endpoint, parse_filter},
 };
 
 /// Run the operator against the control plane.
@@ -209,7 +211,7 @@ pub(super) struct ObservabilityArgs {
     /// Further address that serves /metrics, and nothing else.
     #[arg(long, value_name = "ADDRESS")]
     pub(super) metrics_listen: Option<SocketAddr>,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::world=debug".
+    /// What is logged: error, warn, info, debug, trace, or a filter such as "info,kantor::cache=debug".
     // kube logs bodies of errors that are not JSON: what a data plane's server says is not ours to repeat. Of watches that fail
     // it prints the whole answer as a structure, beside the line in which this operator says what is wrong.
     #[arg(
@@ -352,7 +354,7 @@ impl ControllerArgs {
     /// This operator as one of several that may lead.
     pub(super) fn candidate(&self, config: &Config, permit: &'static Permit) -> anyhow::Result<Election> {
         // A client of its own: renewals wait for nobody, and are allowed to those who do not lead yet.
-        let client = client::electing(&self.limits()?, config)?;
+        let client = control_plane::electing(&self.limits()?, config)?;
         let in_pod = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace").ok();
         let namespace = self.availability.lease_namespace.clone().or(in_pod);
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());

@@ -7,6 +7,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kantor_api::DataPlane;
+use kantor_core::registration::{self, Account, Identity, Way};
 use kube::Resource;
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -16,7 +17,6 @@ use super::source::{Source, way};
 use crate::{
     apply::{WriteError, Writer},
     commands::{self, rbac},
-    core::registration::{self, Account, Identity, Way},
     planes::{AddressPolicy, credentials_expiry, parse_kubeconfig},
 };
 

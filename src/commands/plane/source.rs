@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kantor_core::registration::Way;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-
-use crate::core::registration::Way;
 
 /// A context of a kubeconfig, and what it is for.
 pub(super) struct Source<'a> {

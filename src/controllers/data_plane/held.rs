@@ -5,18 +5,14 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kantor_api::{DataPlane, finalizers};
+use kantor_core::{hierarchy::Kind, lifecycle};
 use kube::{Api, ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::reflector::ObjectRef};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::READ;
-use crate::{
-    apply::WriteError,
-    controllers::Context,
-    core::{hierarchy::Kind, lifecycle},
-    planes::secret_names,
-};
+use crate::{apply::WriteError, controllers::Context, planes::secret_names};
 
 /// When to try again what could not be let go of.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -7,12 +7,15 @@ use kantor_api::{
     conditions::{self, Statement, Status, reasons, types},
     data_plane::DataPlaneStatus,
 };
+use kantor_core::{lifecycle::Standing, renewal::Said};
 
-use super::{held, key_of};
+use super::held;
 use crate::{
-    controllers::{Context, book::OVERDUE},
-    core::{lifecycle::Standing, renewal::Said},
-    planes::{DisconnectReason, PlaneState, Refusal, RefusalKind},
+    controllers::{
+        Context,
+        shared::connection::{key_of, overdue, reason_of_refusal, with_last_contact},
+    },
+    planes::{DisconnectReason, PlaneState, Refusal},
 };
 
 /// What is known of a plane.
@@ -147,28 +150,6 @@ pub(super) fn say_renewal(conditions: &mut Vec<Condition>, said: Said, generatio
         Said::Nothing => conditions.retain(|condition| condition.type_ != types::TOKEN_RENEWED),
         Said::Unchanged => {}
         Said::Now(statement) => conditions::set(conditions, statement, generation, now),
-    }
-}
-
-/// Why a plane is not connected, and when it last was.
-pub(super) fn with_last_contact(message: &str, last_contact: Option<Timestamp>) -> String {
-    let seen = last_contact.map(|at| format!("; last answered at {at:.0}")).unwrap_or_default();
-    format!("{message}{seen}")
-}
-
-/// What is said when nothing is known of a plane for too long.
-pub(super) fn overdue(unread: Option<String>) -> String {
-    unread.unwrap_or_else(|| {
-        format!("there is no connection, and no attempt to make one has ended, for {} s", OVERDUE.as_secs())
-    })
-}
-
-/// The reason of a refusal.
-pub(in crate::controllers) const fn reason_of_refusal(refusal: &Refusal) -> &'static str {
-    match refusal.kind {
-        RefusalKind::Refused => reasons::KUBECONFIG_REFUSED,
-        RefusalKind::SecretMissing => reasons::SECRET_NOT_FOUND,
-        RefusalKind::SecretUnreadable => reasons::SECRET_NOT_READABLE,
     }
 }
 

@@ -3,25 +3,28 @@
 use std::time::Instant;
 
 use kantor_api::{Deployment, common::InventoryItem};
+use kantor_core::{
+    deployment::{self, Rendered},
+    known::Known,
+    lifecycle::{self, DEPLOYMENT, DeletionStep, Standing},
+    namespaces::shared_owner,
+    release::listed,
+};
 use kube::ResourceExt;
 
 use super::{SHARED, owner_of, say, status_of};
 use crate::{
     apply::WriteError,
     controllers::{
-        Context, member,
-        owned::{self, OwnedKind, site},
-        place::Place,
-        run::Action,
-    },
-    core::{
-        deployment::{self, Rendered},
-        known::Known,
-        lifecycle::{self, DEPLOYMENT, DeletionStep, Standing},
-        namespaces::shared_owner,
-        release::listed,
+        Context,
+        shared::{
+            plane_objects::{self, OwnedKind, site},
+            simple_kind,
+            targets::Place,
+        },
     },
     planes::{Follow, Kind},
+    runtime::run::Action,
 };
 
 /// Kinds of the objects that Deployments have on planes.
@@ -66,7 +69,7 @@ pub(super) async fn remove_other_isolation(
         };
         let followed = place.plane.follow(&served.resource, SHARED, Follow::Whole);
         if !followed.listed(place.plane.deadline).await {
-            left.push(owned::list_of(kind, &place.plane));
+            left.push(plane_objects::list_of(kind, &place.plane));
             continue;
         }
         let found = followed.get(Some(&rendered.namespace), deployment::ISOLATION);
@@ -80,33 +83,33 @@ pub(super) async fn remove_other_isolation(
         }));
     }
     let keeper = shared_owner(organization, false);
-    left.extend(owned::remove(&site(&place.plane, SHARED), &keeper, &items, context).await);
+    left.extend(plane_objects::remove(&site(&place.plane, SHARED), &keeper, &items, context).await);
     left
 }
 
 /// Cleans up after a Deployment that is being deleted: first the ways in, then the workload.
 pub(super) async fn finalize(deployment: &Deployment, context: &Context) -> Result<Action, WriteError> {
     let before = status_of(deployment);
-    match member::remove_children(deployment, &DEPLOYMENT, context).await? {
+    match simple_kind::remove_children(deployment, &DEPLOYMENT, context).await? {
         DeletionStep::Done => {}
         DeletionStep::Delete { message, .. } | DeletionStep::InUse { message } => {
             let standing = Standing::Finalizing { message, in_use: false };
             say(deployment, before, standing, None, context).await?;
-            return Ok(Action::requeue(member::WAITING));
+            return Ok(Action::requeue(simple_kind::WAITING));
         }
     }
     let started = Instant::now();
     let (plane, inventory) = (before.data_plane.as_ref(), &before.inventory);
     let waiting = if lifecycle::is_orphaning(deployment) {
-        owned::let_go(deployment, plane, &before.cleaning, inventory, context);
+        plane_objects::let_go(deployment, plane, &before.cleaning, inventory, context);
         vec![]
     } else {
-        owned::clean_planes(deployment, KINDS, plane, &before.cleaning, inventory, context).await
+        plane_objects::clean_planes(deployment, KINDS, plane, &before.cleaning, inventory, context).await
     };
     if !waiting.is_empty() {
         let message = format!("waiting for {}", listed(&waiting));
         say(deployment, before, Standing::Finalizing { message, in_use: false }, None, context).await?;
-        return Ok(Action::requeue(member::WAITING));
+        return Ok(Action::requeue(simple_kind::WAITING));
     }
     if let Some(plane) = &before.data_plane {
         let plane = format!("{}/{}", plane.namespace, plane.name);

@@ -8,18 +8,18 @@ use kantor_api::{
     conditions::{self, types},
     deployment::EndpointSummary,
 };
+use kantor_core::{
+    changes::{self, Wanted},
+    deployment::EndpointTroubles,
+    hierarchy::Kind,
+    lifecycle::ENDPOINT,
+    release::is_on,
+};
 use kube::{ResourceExt, api::DynamicObject, runtime::reflector::ObjectRef};
 
 use crate::{
     apply::{NO_VERSION, WriteError},
-    controllers::{Context, parents::get},
-    core::{
-        changes::{self, Wanted},
-        deployment::EndpointTroubles,
-        hierarchy::Kind,
-        lifecycle::ENDPOINT,
-        release::is_on,
-    },
+    controllers::{Context, shared::parents::get},
 };
 
 /// The Endpoints of a Deployment after they were brought to what they shall be.

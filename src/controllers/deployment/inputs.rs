@@ -8,25 +8,28 @@ use kantor_api::{
     conditions::{Status, reasons},
     deployment::{DeploymentStatus, ObservedArtifact},
 };
+use kantor_core::{
+    deployment::{self, Inputs, PlaneParts, Problem, Rendered},
+    hierarchy::{Id, Kind, Need, logical_name, organization_of},
+    known::Known,
+    lifecycle::Standing,
+    release::is_on,
+};
 use kube::ResourceExt;
 
 use super::ArtifactSays;
 use crate::{
     apply::WriteError,
     controllers::{
-        Context, member,
-        parents::{at_rest, find, get},
-        place::Place,
-        secrets,
-    },
-    core::{
-        deployment::{self, Inputs, PlaneParts, Problem, Rendered},
-        hierarchy::{Id, Kind, Need, logical_name, organization_of},
-        known::Known,
-        lifecycle::Standing,
-        release::is_on,
+        Context,
+        shared::{
+            parents::{at_rest, find, get},
+            secrets,
+            targets::Place,
+        },
     },
     planes::{Capability, Plane},
+    runtime::status,
 };
 
 /// Everything that a Deployment refers to.
@@ -97,7 +100,7 @@ pub(super) fn is_behind(deployment: &Deployment, context: &Context) -> bool {
     let artifacts = &context.world.stores.deployable_artifacts;
     let Ok(artifact) = find(deployment, Kind::DeployableArtifact, artifacts, context) else { return false };
     let observed = deployment.status.as_ref().and_then(|status| status.observed_artifact.as_ref());
-    !member::is_spoken_for(deployment) || observed.is_some_and(|observed| *observed != observed_as(&artifact))
+    !status::is_spoken_for(deployment) || observed.is_some_and(|observed| *observed != observed_as(&artifact))
 }
 
 fn observed_as(artifact: &DeployableArtifact) -> ObservedArtifact {

@@ -8,6 +8,11 @@ use kantor_api::{
     common::{InventoryItem, PlaneRecord},
     labels::plane::{COMPONENT_NAME, DEPLOYMENT_TRACK_NAME},
 };
+use kantor_core::{
+    deployment::{self, Rendered},
+    health::{self, Checks, Health, Verdict},
+    release::listed,
+};
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams},
@@ -16,11 +21,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     apply::Change,
-    controllers::{Context, owned::followed, place::reach_recorded},
-    core::{
-        deployment::{self, Rendered},
-        health::{self, Checks, Health, Verdict},
-        release::listed,
+    controllers::{
+        Context,
+        shared::{plane_objects::followed, targets::reach_recorded},
     },
     planes::Plane,
 };

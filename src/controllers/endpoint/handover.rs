@@ -8,20 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
+use kantor_core::{
+    changes::{ObjectKey, Wanted, object_key},
+    endpoint::{Plan, Rendered, is_open},
+    hostnames::{claims::Decision, key::ClaimKey},
+};
 use kube::{ResourceExt, api::DynamicObject};
 use moka::sync::Cache;
 
 use super::{
-    EndpointTurn, hostnames,
+    EndpointTurn,
     observe::{self, Live, item},
 };
-use crate::{
-    controllers::owned::{OWNED, site},
-    core::{
-        changes::{ObjectKey, Wanted, object_key},
-        endpoint::{Plan, Rendered, is_open},
-        hostnames::{claims::Decision, key::ClaimKey},
-    },
+use crate::controllers::shared::{
+    hostnames,
+    plane_objects::{OWNED, site},
 };
 
 /// How long it is remembered since when a route is as it is, if nobody asks: longer than the longest grace.

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use kantor_api::{Component, DataPlane, Deployment, DeploymentTrack, Endpoint, Environment, Project};
+use kantor_core::{
+    endpoint::{self, Inputs, Plan, PlaneParts, Problem},
+    hierarchy::Kind,
+    lifecycle::Standing,
+    settings::Settings,
+};
 use kube::ResourceExt;
 
 use crate::{
     apply::WriteError,
     controllers::{
         Context,
-        parents::{at_rest, find},
-        place::Place,
-        secrets,
-    },
-    core::{
-        endpoint::{self, Inputs, Plan, PlaneParts, Problem},
-        hierarchy::Kind,
-        lifecycle::Standing,
-        settings::Settings,
+        shared::{
+            parents::{at_rest, find},
+            secrets,
+            targets::Place,
+        },
     },
     planes::{Capability, Plane},
 };

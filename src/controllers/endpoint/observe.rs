@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kantor_api::{common::InventoryItem, conditions::reasons};
+use kantor_core::{
+    changes,
+    endpoint::{GuardedRoute, Listener, Plan, Seen, assess, listener},
+    lifecycle::Standing,
+};
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::Value;
 
 use crate::{
-    controllers::owned::{OWNED, followed, list_of},
-    core::{
-        changes,
-        endpoint::{GuardedRoute, Listener, Plan, Seen, assess, listener},
-        lifecycle::Standing,
-    },
+    controllers::shared::plane_objects::{OWNED, followed, list_of},
     planes::{Follow, Followed, Kind, Plane},
 };
 

@@ -10,31 +10,31 @@ use kantor_api::{
     labels,
     release::{ReleaseStatus, RemovingObjects, ResourceStatus},
 };
+use kantor_core::{
+    changes::{object_key, shown},
+    hierarchy::Kind,
+    lifecycle::{self, RELEASE, Standing},
+    release::{self, NamespaceStep, Recorded, SeenNamespace},
+    tenancy,
+};
 use kube::{Resource, ResourceExt, runtime::events::EventType};
 
 use super::{
-    Context, WAITING, believed_status, hosts, member, now, owner_of,
+    Context, WAITING, believed_status, hosts, now, owner_of,
     place::{SELECTOR, followed, site},
     some, status_of, tenant, write,
 };
 use crate::{
     apply::{Found, Remains, Site, Whose, WriteError},
-    controllers::{
-        endpoint,
-        environment::key_of,
-        owned::{disbelieve, list_of},
-        place::{Unreachable, data_plane_of, own_writer, reach_recorded},
-        remote::follow_namespaces,
-        run::Action,
-    },
-    core::{
-        changes::{object_key, shown},
-        hierarchy::Kind,
-        lifecycle::{self, RELEASE, Standing},
-        release::{self, NamespaceStep, Recorded, SeenNamespace},
-        tenancy,
+    controllers::shared::{
+        hostnames,
+        plane_namespaces::follow_namespaces,
+        plane_objects::{disbelieve, list_of},
+        plane_records::key_of,
+        targets::{Unreachable, data_plane_of, own_writer, reach_recorded},
     },
     planes::{self, Follow, Plane},
+    runtime::{events, run::Action},
 };
 
 /// Cleans up after a Release that is being deleted.
@@ -50,7 +50,7 @@ pub(super) async fn finalize(release: &Release, context: &Context) -> Result<Act
         }
     }
     hosts::let_go(release, &BTreeSet::new(), context).await?;
-    let claims = endpoint::naming(&release.uid().unwrap_or_default(), context);
+    let claims = hostnames::naming(&release.uid().unwrap_or_default(), context);
     if !claims.is_empty() {
         let text = format!("HostnameClaim {}, which others still serve", claims.join(", "));
         say(release, &[Why { text, failed: false }], context).await?;
@@ -155,7 +155,7 @@ fn believed(
             labels::RELEASE_UID,
             release::listed(&doubted)
         );
-        member::publish(release, EventType::Warning, "Remove", reasons::LEFT_BEHIND, note, context);
+        events::publish(release, EventType::Warning, "Remove", reasons::LEFT_BEHIND, note, context);
     }
     RemovingObjects { objects, ..recorded.clone() }
 }
@@ -241,7 +241,7 @@ async fn remove_namespace(
                     let holds = if whose == Whose::Unseen { "may hold" } else { "holds" };
                     let note = format!("left behind: namespace {name}, which {holds} {what}");
                     let reason = reasons::LEFT_BEHIND;
-                    member::publish(release, EventType::Warning, "Remove", reason, note, context);
+                    events::publish(release, EventType::Warning, "Remove", reason, note, context);
                     return Ok(true);
                 }
             }
@@ -257,7 +257,7 @@ fn let_go(release: &Release, places: &[RemovingObjects], context: &Context) {
         let objects = place.objects.iter().map(shown);
         let namespaces = place.namespaces.iter().map(|name| format!("Namespace {name}"));
         let all: Vec<String> = objects.chain(namespaces).collect();
-        member::leave_behind(release, &place.data_plane.name, &all, context);
+        events::leave_behind(release, &place.data_plane.name, &all, context);
     }
 }
 
@@ -277,7 +277,7 @@ async fn say(release: &Release, why: &[Why], context: &Context) -> Result<(), Wr
         ReleaseStatus { observed_generation: generation, conditions: conditions.clone(), ..before.clone() };
     if before != after {
         write(release, after, context).await?;
-        member::announce(release, &before.conditions, &conditions, context);
+        events::announce(release, &before.conditions, &conditions, context);
     }
     Ok(())
 }

@@ -4,6 +4,16 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kantor_api::{Release, common::InventoryItem, conditions::reasons};
+use kantor_core::{
+    changes::identity,
+    hierarchy::{Id, Kind},
+    hostnames::{
+        claims::{Contender, Decision, State},
+        domains::Domains,
+        key::ClaimKey,
+    },
+    release::{self, Recorded, Rendered, is_on, is_route, served_hosts, wanted_hosts},
+};
 use kube::{ResourceExt, api::DynamicObject};
 
 use super::{
@@ -13,17 +23,7 @@ use super::{
 };
 use crate::{
     apply::{Remains, WriteError},
-    controllers::{Context, endpoint},
-    core::{
-        changes::identity,
-        hierarchy::{Id, Kind},
-        hostnames::{
-            claims::{Contender, Decision, State},
-            domains::Domains,
-            key::ClaimKey,
-        },
-        release::{self, Recorded, Rendered, is_on, is_route, served_hosts, wanted_hosts},
-    },
+    controllers::{Context, endpoint, shared::hostnames},
 };
 
 /// How it stands with the hosts of a Release.
@@ -57,7 +57,7 @@ pub(super) async fn claim(
     let me = contender(release);
     let id = Id::new(Kind::Release, me.namespace.clone(), me.name.clone());
     let brings = rendered.iter().map(Rendered::item).any(|item| is_route(&item.group, &item.kind));
-    if !brings && endpoint::naming(&me.uid, context).is_empty() {
+    if !brings && hostnames::naming(&me.uid, context).is_empty() {
         context.world.await_claims(&id, BTreeSet::new());
         return Ok(Hosts::Granted(BTreeSet::new()));
     }
@@ -78,7 +78,7 @@ pub(super) async fn claim(
         // On planes that are yet to be cleaned it is all that was ever claimed.
         served.extend(context.world.claims().naming(&me.uid).map(|claim| ClaimKey::of(claim)));
     }
-    let (_, granted) = match endpoint::obtain(&me, &wanted, &served, true, context).await {
+    let (_, granted) = match hostnames::obtain(&me, &wanted, &served, true, context).await {
         Ok(claimed) => claimed,
         Err(WriteError::Conflict) => return Ok(Hosts::Soon),
         Err(error) => return Err(error),
@@ -94,10 +94,10 @@ pub(super) async fn claim(
     let left = removed.iter().any(|removed| removed.remains != Remains::Nothing);
     if !left {
         let served = keeping.iter().flat_map(|(_, route)| served_hosts(route)).collect();
-        endpoint::settle(&me, &wanted, &served, false, context).await?;
+        hostnames::settle(&me, &wanted, &served, false, context).await?;
     }
     // As it stands by now: what has changed before this does not wake it.
-    let decision = endpoint::wait(&id, &me, &wanted, context);
+    let decision = hostnames::wait(&id, &me, &wanted, context);
     Ok(refusal(&decision).map_or(Hosts::Soon, |(reason, message)| Hosts::Withheld { reason, message, left }))
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn let_go(
     hosts: &BTreeSet<ClaimKey>,
     context: &Context,
 ) -> Result<(), WriteError> {
-    endpoint::settle(&contender(release), hosts, hosts, !hosts.is_empty(), context).await.map(drop)
+    hostnames::settle(&contender(release), hosts, hosts, !hosts.is_empty(), context).await.map(drop)
 }
 
 /// A Release as one that wants host names.

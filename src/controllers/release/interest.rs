@@ -6,10 +6,10 @@ use std::{
 };
 
 use kantor_api::DataPlane;
+use kantor_core::health::Checks;
 
 use crate::{
-    controllers::data_plane,
-    core::health::Checks,
+    controllers::shared::connection,
     planes::{Kind, PlaneKey},
 };
 
@@ -52,7 +52,7 @@ impl Interest {
     pub(super) fn checks(&self, plane: &DataPlane) -> Arc<Checks> {
         let generation = plane.metadata.generation;
         let mut known = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.entry(data_plane::key_of(plane));
+        let entry = known.entry(connection::key_of(plane));
         let (seen, checks) =
             entry.or_insert_with(|| (generation, Arc::new(Checks::compile(&plane.spec.health_checks))));
         if *seen != generation {

@@ -7,15 +7,12 @@ use kantor_api::{
     Release,
     labels::{self, MANAGED_BY_RELEASE_CONTROLLER, plane},
 };
+use kantor_core::{changes::Outcome, hierarchy::Kind, release::Recorded, tenancy};
 use kube::{ResourceExt, api::DynamicObject};
 use tracing::warn;
 
 use super::{place::Place, release};
-use crate::{
-    apply::WriteError,
-    controllers::place::own_writer,
-    core::{changes::Outcome, hierarchy::Kind, release::Recorded, tenancy},
-};
+use crate::{apply::WriteError, controllers::shared::targets::own_writer};
 
 /// Makes the namespaces that the objects need and that are not there, and sees to the Pod Security level of those that are;
 /// returns those that could not be made, and why.

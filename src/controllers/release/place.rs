@@ -8,20 +8,21 @@ use kantor_api::{
     data_plane::{PodSecurity, ReleasePolicy},
     managers,
 };
+use kantor_core::{
+    health::Checks,
+    hierarchy::Kind,
+    known::Known,
+    lifecycle::Standing,
+    release::{self, Report},
+};
 use kube::runtime::reflector::ObjectRef;
 
 use super::{Context, Plane};
 use crate::{
     apply::{Site, Writer},
-    controllers::{member, place},
-    core::{
-        health::Checks,
-        hierarchy::Kind,
-        known::Known,
-        lifecycle::Standing,
-        release::{self, Report},
-    },
+    controllers::shared::targets,
     planes::{self, Follow, Followed},
+    runtime::status,
 };
 
 /// Selects the objects of all Releases.
@@ -41,7 +42,7 @@ pub(super) enum Located {
 /// A plane that Releases go to.
 pub(super) struct Place {
     /// The plane.
-    pub at: place::Place,
+    pub at: targets::Place,
     /// How the health of its kinds is told.
     pub checks: Arc<Checks>,
     /// The Pod Security level of its namespaces.
@@ -79,19 +80,19 @@ pub(super) fn locate(release: &Release, context: &Context) -> Located {
         Err(error) => return nowhere(Standing::unresolved(&error)),
     };
     let Some(environment) = environment else { return Located::NotYet(None) };
-    match place::locate(&environment, context) {
-        place::Located::At(at) => {
+    match targets::locate(&environment, context) {
+        targets::Located::At(at) => {
             let checks = context.releases.checks(&at.data_plane);
             let pod_security = context.settings.pod_security_on(&at.data_plane);
             Located::At(Box::new(Place { at: *at, checks, pod_security }))
         }
-        place::Located::NotYet { standing, late } => match nowhere(standing) {
-            Located::Nowhere(report) if late || !member::is_spoken_for(release) => {
+        targets::Located::NotYet { standing, late } => match nowhere(standing) {
+            Located::Nowhere(report) if late || !status::is_spoken_for(release) => {
                 Located::NotYet(Some(report))
             }
             _ => Located::NotYet(None),
         },
-        place::Located::Nowhere(standing) => nowhere(standing),
+        targets::Located::Nowhere(standing) => nowhere(standing),
     }
 }
 

@@ -26,7 +26,7 @@ use tower::{BoxError, Service};
 
 use super::{answer::Answer, credentials::Credentials, resolve::Resolver, user_agent};
 use crate::{
-    permit::{Fenced, Permit},
+    client::fence::{Fenced, Permit},
     planes::{AddressPolicy, room::Room},
 };
 

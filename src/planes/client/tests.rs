@@ -37,7 +37,7 @@ fn remote(auth: Auth) -> RemoteAccess {
 }
 
 fn open(access: &Access) -> Result<Connection, AccessError> {
-    open_with(access, AddressPolicy { allow_loopback: false }, &crate::permit::ALWAYS)
+    open_with(access, AddressPolicy { allow_loopback: false }, &crate::client::fence::ALWAYS)
 }
 
 /// A connection that makes one call per second.

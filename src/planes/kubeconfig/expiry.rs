@@ -2,11 +2,11 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
+use kantor_core::renewal::Claims;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use secrecy::ExposeSecret;
 
 use super::{Auth, RemoteAccess};
-use crate::core::renewal::Claims;
 
 /// When the credentials expire: `notAfter` of the client certificate, or `exp` of a token that is a JWT. For showing
 /// only: nothing is verified, and what cannot be read says nothing.

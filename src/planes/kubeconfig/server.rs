@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use kantor_core::net::Host;
+
 use super::{AddressPolicy, Refusal};
-use crate::core::net::Host;
 
 /// Longest address.
 const MAX_BYTES: usize = 2048;

@@ -24,9 +24,9 @@ const ACTS: [&str; 9] = [
 #[test]
 fn the_parser_has_no_means_to_run_commands_read_files_or_connect() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (planes, addresses) = (source.join("planes"), source.join("core/net"));
-    let mut files =
-        vec![planes.join("kubeconfig.rs"), source.join("core/net.rs"), addresses.join("outside.rs")];
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("core/src");
+    let (planes, addresses) = (source.join("planes"), core.join("net"));
+    let mut files = vec![planes.join("kubeconfig.rs"), core.join("net.rs"), addresses.join("outside.rs")];
     for entry in fs::read_dir(planes.join("kubeconfig")).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() && path.file_name().is_some_and(|name| name != "tests.rs") {

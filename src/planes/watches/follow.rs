@@ -9,6 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use kantor_core::backoff::Backoff;
 use kube::{
     Resource as _,
     api::{ApiResource, DynamicObject, ListParams, TypeMeta, WatchEvent, WatchParams},
@@ -28,9 +29,8 @@ use super::{
     store::{Kept, Name, Store, name_of},
 };
 use crate::{
-    core::backoff::Backoff,
+    client::decode::{PAGE, Read},
     planes::room::{Share, TooLarge},
-    reading::{PAGE, Read},
 };
 
 /// What the server refuses is asked for again at least this often.

@@ -8,7 +8,7 @@ use std::{
 use kube::{ResourceExt, api::DynamicObject};
 
 use super::owner_uid;
-use crate::reading::unpack;
+use crate::client::decode::unpack;
 
 /// Namespace and name.
 pub(super) type Name = (Option<String>, String);

@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use kantor::core::hierarchy::Kind;
+use kantor_core::hierarchy::Kind;
 use kantor_testbed::wait::{self, Seen};
 use kube::{
     Api, ResourceExt,

@@ -174,7 +174,7 @@ async fn an_environment_of_namespace_default_serves_releases_that_have_none_of_t
     // It waits for one, wherever it comes from.
     let mut shop = release("shop", &[("it", config_map("it", json!({})))]);
     shop.spec.environment_name = "shared".into();
-    let namespace = kantor::core::tenancy::own_namespace(&kantor::core::tenancy::Tenant {
+    let namespace = kantor_core::tenancy::own_namespace(&kantor_core::tenancy::Tenant {
         organization: "acme",
         project: "shop",
         environment: "shared",

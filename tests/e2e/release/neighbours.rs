@@ -1,7 +1,7 @@
 //! Two organizations on one cluster: neither reads, changes or deletes what the other has.
 
-use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Environment, Organization, Release};
+use kantor_core::tenancy::{Tenant, own_namespace};
 use kantor_testbed::proxy::{Record, Verb};
 use kube::{
     Api, ResourceExt,

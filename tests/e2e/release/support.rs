@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::events::v1::Event;
-use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Release, release::ResourceStatus};
+use kantor_core::tenancy::{Tenant, own_namespace};
 use kantor_testbed::{
     Cluster, KubeconfigSpec, SharedCluster,
     proxy::{Mark, Proxy, Record, Records, Verb},

@@ -1,7 +1,7 @@
 //! Releases that reach for what is not theirs.
 
-use kantor::core::tenancy::{Tenant, own_namespace};
 use kantor_api::{DataPlane, Environment, Release};
+use kantor_core::tenancy::{Tenant, own_namespace};
 use kantor_testbed::proxy::{Mark, Verb};
 use serde_json::{Value, json};
 

@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kantor::{
-    apply::{Engine, Remains},
-    core::changes::{Outcome, Owner},
-};
+use kantor::apply::{Engine, Remains};
 use kantor_api::labels;
+use kantor_core::changes::{Outcome, Owner};
 use kantor_testbed::proxy::{Action, Fault, FaultHandle, Match, Verb};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
@@ -96,7 +94,7 @@ async fn what_takes_the_place_of_an_object_while_it_makes_way_stays() {
     let frozen = |value: &str| {
         let (mut wanted, policy) = settings(&me, &stage.namespace, NAME, value);
         wanted.object.data["immutable"] = true.into();
-        (kantor::core::changes::Wanted::new(wanted.object), policy)
+        (kantor_core::changes::Wanted::new(wanted.object), policy)
     };
     let made = soon(engine.sync(&site(&plane), &me, &[frozen("mine")])).await;
     assert_eq!(made[0].outcome, Outcome::Created);

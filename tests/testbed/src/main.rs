@@ -1,6 +1,5 @@
 //! The `kantor-testbed` command: real clusters on this machine, for people.
 
-mod bench;
 mod commands;
 mod demo;
 mod kubectl;
@@ -32,8 +31,7 @@ enum Command {
     Status(Place),
     /// Real clusters, the operator and a sample, step by step
     Demo(demo::Demo),
-    /// Measure the operator on real clusters
-    Bench(bench::Bench),
+
     /// Draw what a demo wrote, for the README
     #[command(hide = true)]
     Picture(picture::Picture),
@@ -109,7 +107,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Command::Down(place) => commands::down(&place.dir).await,
             Command::Status(place) => commands::status(&place.dir).await,
             Command::Demo(demo) => demo::run(demo).await,
-            Command::Bench(bench) => bench::run(bench).await,
+
             Command::Picture(picture) => picture::run(&picture),
             Command::Request(request) => request::run(request).await,
         }

@@ -1,7 +1,7 @@
 use rstest::rstest;
 
 use super::*;
-use crate::planes::Capabilities;
+use crate::planes::{Capabilities, RefusalKind};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()

@@ -1,0 +1,3 @@
+//! Settings: where they come from.
+
+pub mod sources;

@@ -1,0 +1,3 @@
+//! Leader election.
+
+pub mod election;

@@ -1,0 +1,4 @@
+//! Logs, traces and metrics of the process.
+
+pub mod logging;
+pub mod metrics;
